@@ -1,0 +1,1 @@
+"""Scores every user's profile every day, as a Dagster asset graph that never publishes half a day."""

@@ -1,0 +1,1 @@
+"""What readers see: the published tables, and the one step that makes a day visible."""

@@ -1,0 +1,1 @@
+"""The network, its training, and the immutable bundle that scoring loads."""

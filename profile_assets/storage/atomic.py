@@ -1,0 +1,160 @@
+"""How bytes become true: staged, fsynced, renamed; and the one lock that a writer holds.
+
+A rename within one file system is the only commit. A folder is committed by moving the old one aside first:
+between the two renames there is no folder at all, which reads as "not done", never as half of each.
+Locks are the operating system's (flock): they vanish with their holder, however it dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from profile_assets.errors import LockedError, StorageError
+
+
+def unique_name(stem: str) -> str:
+    """A name that no other process and no earlier run has used."""
+    return f"{stem}.{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+@contextlib.contextmanager
+def disk_errors(doing: str, path: Path) -> Iterator[None]:
+    """Operating system errors as StorageError, naming the path and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{doing} {path}: {error}", remedy=_disk_remedy(error)) from error
+
+
+def _disk_remedy(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return "free some space on that disk, then run the day again; nothing was published"
+    if error.errno == errno.EXDEV:
+        return "keep the profile's whole folder, _staging included, on one file system"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "make that folder writable for this user, then run the day again"
+    return "check that disk, then run the day again; nothing was published"
+
+
+def fsync_path(path: Path) -> None:
+    """Flush a file or a folder to the disk itself."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def empty_folder(path: Path) -> Path:
+    """The folder, there and empty."""
+    with disk_errors("cannot prepare", path):
+        if path.exists():
+            shutil.rmtree(path)
+        path.mkdir(parents=True)
+    return path
+
+
+def replace_file(staged: Path, final: Path) -> None:
+    """Commit one staged file: readers see the old bytes or the new, never a mix."""
+    with disk_errors("cannot commit", final):
+        final.parent.mkdir(parents=True, exist_ok=True)
+        fsync_path(staged)
+        os.replace(staged, final)
+        fsync_path(final.parent)
+
+
+def replace_folder(staged: Path, final: Path) -> None:
+    """Commit a staged folder of files; what stood at `final` before is gone afterwards."""
+    with disk_errors("cannot commit", final):
+        for path in staged.rglob("*"):
+            fsync_path(path)
+        fsync_path(staged)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        if final.exists():
+            aside = staged.parent / unique_name(f"{staged.name}.old")
+            os.replace(final, aside)
+            os.replace(staged, final)
+            shutil.rmtree(aside)
+        else:
+            os.replace(staged, final)
+        fsync_path(final.parent)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a committed file, if it is there, so that it stays removed."""
+    with disk_errors("cannot remove", path):
+        path.unlink(missing_ok=True)
+        if path.parent.exists():
+            fsync_path(path.parent)
+
+
+def write_json(path: Path, value: Any, *, staging: Path) -> None:
+    """Write a record in one rename. `staging` is a folder on the same file system, outside any table."""
+    with disk_errors("cannot write", path):
+        staging.mkdir(parents=True, exist_ok=True)
+        temporary = staging / unique_name(path.name)
+        try:
+            temporary.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+            replace_file(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(
+    path: Path,
+    *,
+    what: str,
+    wait_s: float = 600.0,
+    poll_s: float = 0.1,
+    on_wait: Callable[[str], None] = lambda message: None,
+) -> Iterator[None]:
+    """Hold the lock file `path` exclusively; wait up to `wait_s` for its holder.
+
+    `on_wait` is told once who holds it. Raises LockedError when the wait is over.
+    """
+    handle = _open_lock(path)
+    try:
+        _acquire(handle, path, what=what, wait_s=wait_s, poll_s=poll_s, on_wait=on_wait)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _open_lock(path: Path) -> int:
+    with disk_errors("cannot open the lock", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _acquire(
+    handle: int, path: Path, *, what: str, wait_s: float, poll_s: float, on_wait: Callable[[str], None]
+) -> None:
+    give_up = time.monotonic() + wait_s
+    told = False
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(handle, 64, 0).decode(errors="replace").strip() or "unknown"
+        message = f"{what} is being written by process {holder}"
+        if time.monotonic() >= give_up:
+            raise LockedError(
+                f"{message} ({path}), waited {wait_s:g} s", remedy="let it finish or stop it, then run the day again"
+            )
+        if not told:
+            on_wait(f"{message}; waiting up to {wait_s:g} s")
+            told = True
+        time.sleep(poll_s)

@@ -1,0 +1,99 @@
+"""Every path that is written, built in this one place.
+
+A profile owns one folder under the root; a stage owns one folder a day in it. Work in progress lies under
+`_staging/`, and nothing else is ever swept.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+
+RAW_USERS = "raw_users"
+USER_SHARDS = "user_shards"
+USER_SCORES = "user_scores"
+EXPORT = "feature_store_export"
+STAGES = (RAW_USERS, USER_SHARDS, USER_SCORES, EXPORT)
+
+USERS_FILE = "users.parquet"
+QUARANTINE_FILE = "rows.parquet"
+MANIFEST_FILE = "manifest.json"
+PART_FILE = "part-00000.parquet"
+
+
+def shard_file(index: int, count: int) -> str:
+    """`shard-03-of-16.parquet`; zero-padded so that names sort by number."""
+    width = max(2, len(str(count - 1)))
+    return f"shard-{index:0{width}d}-of-{count:0{width}d}.parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The paths of one profile. `root` is PROFILE_DATA, `name` the profile's name."""
+
+    root: Path
+    name: str
+
+    @property
+    def home(self) -> Path:
+        return self.root / self.name
+
+    def stage(self, stage: str, day: dt.date) -> Path:
+        """The committed folder of a stage's day."""
+        return self.home / stage / f"day={day.isoformat()}"
+
+    def manifest(self, stage: str, day: dt.date) -> Path:
+        return self.stage(stage, day) / MANIFEST_FILE
+
+    def quarantine(self, day: dt.date) -> Path:
+        """The committed folder of the rows set aside on a day."""
+        return self.home / "quarantine" / f"day={day.isoformat()}"
+
+    def verdict(self, day: dt.date) -> Path:
+        return self.home / "verdicts" / f"day={day.isoformat()}.json"
+
+    @property
+    def offline(self) -> Path:
+        """The table that readers open: hive-partitioned by `ds`."""
+        return self.home / "feature_store" / "offline"
+
+    def offline_part(self, day: dt.date) -> Path:
+        return self.offline / f"ds={day.isoformat()}" / PART_FILE
+
+    @property
+    def publish_records(self) -> Path:
+        return self.home / "feature_store" / "publish"
+
+    def publish_record(self, day: dt.date) -> Path:
+        return self.publish_records / f"{day.isoformat()}.json"
+
+    @property
+    def models(self) -> Path:
+        return self.home / "models"
+
+    def bundle(self, bundle_id: str) -> Path:
+        return self.models / bundle_id
+
+    def pointer(self, name: str) -> Path:
+        """A registry pointer: stable, canary, shadow, previous."""
+        return self.models / f"{name}.json"
+
+    @property
+    def staging_root(self) -> Path:
+        return self.home / "_staging"
+
+    def staging(self, what: str, day: dt.date) -> Path:
+        """Where the day's one writer (the holder of its lock) builds a stage."""
+        return self.staging_root / what / f"day={day.isoformat()}"
+
+    def scratch(self, what: str) -> Path:
+        """Where things that belong to no day are built."""
+        return self.staging_root / what
+
+    def day_lock(self, stage: str, day: dt.date) -> Path:
+        return self.home / "_locks" / f"{stage}-{day.isoformat()}.lock"
+
+    def shared_lock(self, what: str) -> Path:
+        """The lock of what days share: the registry, the online pointer."""
+        return self.home / "_locks" / f"{what}.lock"
