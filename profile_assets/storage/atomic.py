@@ -115,19 +115,22 @@ def locked(
     path: Path,
     *,
     what: str,
+    is_shared: bool = False,
     wait_s: float = 600.0,
     poll_s: float = 0.1,
     on_wait: Callable[[str], None] = lambda message: None,
 ) -> Iterator[None]:
-    """Hold the lock file `path` exclusively; wait up to `wait_s` for its holder.
+    """Hold the lock file `path`: alone, to write; or with other readers (`is_shared`), so that nobody writes.
 
-    `on_wait` is told once who holds it. Raises LockedError when the wait is over.
+    Waits up to `wait_s` for the holder; `on_wait` is told once who that is. Raises LockedError when the wait is over.
     """
     handle = _open_lock(path)
     try:
-        _acquire(handle, path, what=what, wait_s=wait_s, poll_s=poll_s, on_wait=on_wait)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        mode = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        _acquire(handle, path, mode, what=what, wait_s=wait_s, poll_s=poll_s, on_wait=on_wait)
+        if not is_shared:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(handle)
@@ -140,16 +143,16 @@ def _open_lock(path: Path) -> int:
 
 
 def _acquire(
-    handle: int, path: Path, *, what: str, wait_s: float, poll_s: float, on_wait: Callable[[str], None]
+    handle: int, path: Path, mode: int, *, what: str, wait_s: float, poll_s: float, on_wait: Callable[[str], None]
 ) -> None:
     give_up = time.monotonic() + wait_s
     told = False
     while True:
         try:
-            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fcntl.flock(handle, mode | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(handle, 64, 0).decode(errors="replace").strip() or "unknown"
-        message = f"{what} is being written by process {holder}"
+        message = f"{what} is held by process {holder}"
         if time.monotonic() >= give_up:
             raise LockedError(
                 f"{message} ({path}), waited {wait_s:g} s", remedy="let it finish or stop it, then run the day again"

@@ -6,12 +6,13 @@ The digest is the sum modulo 2^128 of md5(user_id), beside the count. A sum, bec
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+
+from profile_assets.storage.md5 import md5_words as md5_words  # part of what this module offers
 
 _MODULUS = 1 << 128
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -40,19 +41,12 @@ class KeySet:
         return sum(parts, cls())
 
 
-def md5_words(ids: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """md5 of each id's UTF-8 bytes, as uint64 of shape (rows, 2): the high word, then the low one.
-
-    `ids` is a string column without nulls. int(md5(id).hexdigest(), 16) == (high << 64) | low.
-    """
-    digests = b"".join(hashlib.md5(value.encode(), usedforsecurity=False).digest() for value in ids.to_pylist())
-    return np.frombuffer(digests, dtype=">u8").astype(np.uint64).reshape(-1, 2)
-
-
 def key_set(words: np.ndarray) -> KeySet:
     """The key set of ids given by their md5 words, shape (rows, 2). Sums 32-bit limbs, so that nothing overflows."""
     limbs = (words >> _SHIFT_32, words & _LOW_32)
-    (high_3, high_1), (high_2, high_0) = ([int(column) for column in limb.sum(axis=0, dtype=np.uint64)] for limb in limbs)
+    (high_3, high_1), (high_2, high_0) = (
+        [int(column) for column in limb.sum(axis=0, dtype=np.uint64)] for limb in limbs
+    )
     total = (high_3 << 96) + (high_2 << 64) + (high_1 << 32) + high_0
     return KeySet(count=len(words), md5_sum=total % _MODULUS)
 

@@ -49,8 +49,13 @@ def seal(layout: Layout, day: dt.date, manifest: Manifest) -> Staged:
 
 
 def commit(layout: Layout, day: dt.date, staged: Staged) -> Manifest:
-    """Make the staged folder the day's truth. Whatever an earlier run left there is gone."""
-    atomic.replace_folder(staged.folder, layout.stage(staged.manifest.stage, day))
+    """Make the staged folder the day's truth. Whatever an earlier run left there is gone.
+
+    A stage that found its committed work still valid hands that folder in, and nothing happens.
+    """
+    final = layout.stage(staged.manifest.stage, day)
+    if staged.folder != final:
+        atomic.replace_folder(staged.folder, final)
     return staged.manifest
 
 

@@ -1,0 +1,49 @@
+# `make` lists the targets; each can be repeated safely.
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(if $(shell command -v $(name)),$(name))))
+EXTRAS := demo,dev
+STAMP  := $(VENV)/.installed
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run ui test lint types clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP) ## .venv with everything that is needed
+
+# uv, itself from pip, installs in seconds what pip needs minutes for. It is told where pip keeps local packages.
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "make: no python3 found; install Python 3.11 to 3.13"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	  || { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1); Python 3.11 to 3.13 is needed (make PYTHON=...)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	  || { echo "make: $(PYTHON) cannot make a virtual environment; install its venv package"; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@UV_FIND_LINKS="$$PIP_FIND_LINKS" $(BIN)/uv pip install --quiet --python $(BIN)/python \
+	  --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@touch $@
+
+run: $(STAMP) ## prepare the demo, train, score three days through Dagster, show the result
+	@profile-assets quickstart
+
+ui: $(STAMP) ## the Dagster UI on the same state, at http://127.0.0.1:3000
+	@mkdir -p data
+	@dagster dev --host 127.0.0.1 --port $(or $(PORT),3000)
+
+test: $(STAMP) lint types ## the whole test suite, with linters and types
+	@python -m pytest
+
+lint: $(STAMP) ## ruff and import-linter
+	@ruff check .
+	@ruff format --check .
+	@lint-imports --no-cache >/dev/null || lint-imports --no-cache
+
+types: $(STAMP) ## mypy
+	@mypy
+
+clean: ## remove the data and the demo's calendar; .venv stays
+	rm -rf data

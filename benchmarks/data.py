@@ -1,0 +1,143 @@
+"""The data set that everybody scores: generated users, landed and split by the package's own code, and a network.
+
+Per user 8 numbers with 3 % missing and 6 text columns of 3 to 50,000 distinct values; a wide-and-deep network with
+embeddings of 16 and layers 128-64-1. Its weights are drawn, not trained: speed does not depend on them, and they are
+drawn wide enough that scores spread and a wrong encoding shows. What is there already is used again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from profile_assets.calibration import fresh_bundle
+from profile_assets.models.network import WideAndDeep
+from profile_assets.models.registry import set_first_stable
+from profile_assets.profile import Deployment, load_deployment
+from profile_assets.shards.split import split
+from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, Layout
+from profile_assets.storage.stages import commit
+from profile_assets.users.day_folders import PART_FILE, day_folder
+from profile_assets.users.generate import USERS_SCHEMA, generate
+from profile_assets.users.land import commit_landing, land
+
+FIRST_DAY = dt.date(2026, 1, 5)
+BUNDLE_SAMPLE = 500_000  # users that the vocabularies are read off
+_SEED = 20260105
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A root of its own: the generated source, a deployment, a bundle, and the first day landed and split."""
+
+    root: Path
+    users: int
+    days: tuple[dt.date, ...]
+    profile: Path
+
+    @property
+    def deployment(self) -> Deployment:
+        return load_deployment(self.profile, environment={"PROFILE_DATA": str(self.root)})
+
+    @property
+    def layout(self) -> Layout:
+        return self.deployment.layout
+
+    @property
+    def bundle(self) -> Path:
+        return next(path for path in self.layout.models.iterdir() if path.name.startswith("b-"))
+
+    @property
+    def shard_files(self) -> list[Path]:
+        return sorted(self.layout.stage(USER_SHARDS, self.days[0]).glob("*.parquet"))
+
+    @property
+    def source_file(self) -> Path:
+        """The first day's users as one file."""
+        return day_folder(self.root / "generated" / "users", self.days[0]) / PART_FILE
+
+
+def prepare(root: Path, *, users: int, shards: int = 16, num_days: int = 1, numbers: str = "float64") -> World:
+    """The world at `root`, made only where it is not there in this shape. `numbers` is their type once landed."""
+    days = tuple(FIRST_DAY + dt.timedelta(days=offset) for offset in range(num_days))
+    world = World(root=root, users=users, days=days, profile=root / "profile.toml")
+    shape = {"users": users, "shards": shards, "days": num_days, "numbers": numbers}
+    done = root / "world.json"
+    if done.exists() and json.loads(done.read_text(encoding="utf-8")) == shape:
+        return world
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    world.profile.write_text(profile_text(shards, numbers), encoding="utf-8")
+    generate(root, users, days, seed=_SEED)
+    _make_bundle(world)
+    _land_and_split(world, shards)
+    done.write_text(json.dumps(shape), encoding="utf-8")
+    return world
+
+
+def other_root(world: World, root: Path) -> World:
+    """The same source and model under a root where nothing has been done yet. The files are shared, not copied."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    shutil.copytree(world.root / "generated", root / "generated", copy_function=os.link)
+    shutil.copytree(world.layout.models, root / world.layout.name / "models", copy_function=os.link)
+    shutil.copy(world.profile, root / "profile.toml")
+    return World(root=root, users=world.users, days=world.days, profile=root / "profile.toml")
+
+
+def profile_text(shards: int, numbers: str) -> str:
+    """The profile of the generated users."""
+    types = {field.name: numbers if str(field.type) == "double" else "string" for field in USERS_SCHEMA}
+    columns = [name for name in types if name != "user_id"]
+    contract = "\n".join(f'[[contract.columns]]\nname = "{name}"\ntype = "{types[name]}"' for name in columns)
+    features = ", ".join(f'{{ name = "{name}" }}' for name in columns)
+    return f"""name = "load"
+time_zone = "UTC"
+start_day = {FIRST_DAY}
+[source]
+path = "generated/users"
+format = "parquet"
+[contract]
+id = "user_id"
+{contract}
+[model]
+features = [{features}]
+[shards]
+count = {shards}
+"""
+
+
+def _make_bundle(world: World) -> None:
+    sample_root = world.root / "sample"
+    sample = generate(sample_root, min(world.users, BUNDLE_SAMPLE), world.days[:1], seed=_SEED)
+    torch.manual_seed(_SEED)
+    bundle = fresh_bundle(world.layout.models, day_folder(sample.users, world.days[0]) / PART_FILE, draw=_draw)
+    shutil.rmtree(sample_root)
+    set_first_stable(world.layout, bundle.name, "drawn for a benchmark")
+
+
+def _draw(network: WideAndDeep) -> None:
+    """Weights under which scores spread over most of 0 to 1, so that a wrong slot or number shows."""
+    with torch.no_grad():
+        for weights in (network.linear_numeric, network.linear_slots, network.embeddings):
+            weights.normal_(std=0.3)
+
+
+def _land_and_split(world: World, shards: int) -> None:
+    deployment, layout, day = world.deployment, world.layout, world.days[0]
+    commit_landing(layout, day, land(deployment.source, deployment.contract, day, layout))
+    commit(layout, day, split(layout, day, shards))
+
+
+def landed_root(world: World, root: Path) -> World:
+    """Like `other_root`, with the first day landed."""
+    other = other_root(world, root)
+    day = world.days[0]
+    shutil.copytree(world.layout.stage(RAW_USERS, day), other.layout.stage(RAW_USERS, day), copy_function=os.link)
+    return other

@@ -1,0 +1,157 @@
+"""`profile-assets ...`: what Dagster's own command line does not do.
+
+Commands that make data do it through Dagster, on the instance of the folder's dagster.yaml, so that the UI shows
+the same runs. Anything slow to import is imported by the command that needs it: `--help` must be quick.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from profile_assets.errors import ProfileAssetsError
+
+app = typer.Typer(
+    name="profile-assets",
+    help="Scores every user's profile every day, by the profile that PROFILE_CONFIG names (default: the demo).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+demo = typer.Typer(no_args_is_help=True, help="Data to try it with.")
+app.add_typer(demo, name="demo")
+
+Day = Annotated[dt.datetime, typer.Argument(formats=["%Y-%m-%d"], metavar="YYYY-MM-DD")]
+
+
+def main() -> None:
+    """Run the command; an error of ours is one clear message and exit status 1 (2 where trying again may help)."""
+    try:
+        app()
+    except ProfileAssetsError as error:
+        from profile_assets.errors import TransientError
+
+        typer.secho(f"profile-assets: {error}", err=True, fg="red")
+        sys.exit(2 if isinstance(error, TransientError) else 1)
+
+
+@app.command()
+def quickstart(
+    days: Annotated[int, typer.Option(min=1, help="How many of the newest days to score.")] = 3,
+) -> None:
+    """Prepare the demo, train a first model, score the newest days and show the result. Safe to repeat."""
+    from profile_assets import tour
+
+    tour.quickstart(days)
+
+
+@app.command()
+def train() -> None:
+    """Train a bundle from the profile's training days; the first one becomes stable."""
+    from profile_assets import tour
+
+    tour.train()
+
+
+@app.command()
+def backfill(
+    first: Day,
+    last: Day,
+    again: Annotated[bool, typer.Option("--again", help="Also days that are published already.")] = False,
+) -> None:
+    """Score a range of days in one process, one Dagster run a day; the model is loaded once."""
+    from profile_assets import tour
+
+    tour.backfill(first.date(), last.date(), again=again)
+
+
+@app.command()
+def show(
+    day: Annotated[dt.datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Default: the newest.")] = None,
+) -> None:
+    """What is published: the days, and a few rows of one."""
+    from profile_assets import tour
+
+    tour.show(None if day is None else day.date())
+
+
+@app.command()
+def lookup(
+    user: Annotated[str, typer.Argument(help="The user's id, as text.")],
+    day: Annotated[dt.datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Default: the newest.")] = None,
+) -> None:
+    """One user's published score, as JSON; exit status 3 where there is none."""
+    import json
+
+    from profile_assets.feature_store.read import lookup as find
+    from profile_assets.profile import load_deployment
+
+    found = find(load_deployment().layout, user, day=None if day is None else day.date())
+    if found is None:
+        typer.echo(f"{user!r} has no published score", err=True)
+        raise typer.Exit(3)
+    typer.echo(json.dumps(found, default=str))
+
+
+@app.command()
+def freshness() -> None:
+    """Is the newest due day published? Exit status 0 fresh, 1 stale, for cron where the Dagster daemon is dead."""
+    from profile_assets.profile import load_deployment
+    from profile_assets.quality.freshness import freshness as judge
+    from profile_assets.storage.published import published_days
+
+    deployment = load_deployment()
+    state = judge(dt.datetime.now(dt.UTC), deployment.due_rule, published_days(deployment.layout))
+    oldest = f"; oldest missing day {state.missing[0]}" if state.missing else ""
+    typer.echo(f"{state.state}: newest due day {state.newest_due}, newest published {state.newest_published}{oldest}")
+    raise typer.Exit(1 if state.state == "stale" else 0)
+
+
+@app.command()
+def check(
+    path: Annotated[Path | None, typer.Argument(help="A profile file. Default: the one PROFILE_CONFIG names.")] = None,
+) -> None:
+    """Check a profile file; all its mistakes at once."""
+    from profile_assets.profile import load_deployment
+
+    deployment = load_deployment(path)
+    profile = deployment.profile
+    typer.echo(
+        f"{profile.name}: well formed; {len(profile.contract.columns)} columns, data under {deployment.layout.home}"
+    )
+
+
+@app.command()
+def fields() -> None:
+    """Every field of the profile file, with its type, default and meaning."""
+    from profile_assets.profile.reference import reference
+
+    typer.echo(reference(), nl=False)
+
+
+@demo.command()
+def prepare() -> None:
+    """Write the demo's daily exports up to yesterday; those that are there already are left alone."""
+    from profile_assets import tour
+
+    tour.prepare_demo()
+
+
+@demo.command()
+def generate(
+    users: Annotated[int, typer.Option("--users", "-n", min=1, help="Users a day.")] = 1_000_000,
+    days: Annotated[int, typer.Option(min=1, help="Days up to yesterday.")] = 1,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+) -> None:
+    """Write a made-up table of any size, for load and speed."""
+    from profile_assets import tour
+
+    tour.generate_demo(users, days, seed)
+
+
+if __name__ == "__main__":
+    main()

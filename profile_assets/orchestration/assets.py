@@ -1,0 +1,151 @@
+"""The four daily assets: read the day, call one function of a room, have it judged, commit, show what happened.
+
+Rooms that need torch or Great Expectations are imported inside the bodies, so that the code server loads quickly.
+"""
+
+# No `from __future__ import annotations` here: Dagster looks at the context's annotation itself.
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from profile_assets.orchestration import pictures
+from profile_assets.orchestration.keys import MODEL_BUNDLE, key_of
+from profile_assets.orchestration.partitions import daily_partitions
+from profile_assets.orchestration.shell import (
+    check_results,
+    dagster_errors,
+    day_of,
+    judged,
+    shard_logger,
+    stop_if_failed,
+    writing,
+)
+from profile_assets.profile import Deployment
+from profile_assets.quality.gates import check_names
+from profile_assets.storage.layout import EXPORT, RAW_USERS, USER_SCORES, USER_SHARDS
+from profile_assets.storage.stages import commit
+
+Events = Iterator[dg.AssetCheckResult | dg.MaterializeResult]
+
+
+def daily_assets(deployment: Deployment) -> list[dg.AssetsDefinition]:
+    """raw_users -> user_shards -> user_scores -> feature_store_export, under the profile's name."""
+    return [
+        raw_users(deployment),
+        user_shards(deployment),
+        user_scores(deployment),
+        feature_store_export(deployment),
+    ]
+
+
+def _declared(deployment: Deployment, stage: str, *upstream: str, kinds: set[str]) -> dict[str, Any]:
+    """What Dagster is told of a daily asset; `stage` is its name."""
+    key, days = key_of(deployment, stage), daily_partitions(deployment.profile)
+    return {
+        "key": key,
+        "partitions_def": days,
+        "deps": [key_of(deployment, name) for name in upstream],
+        "group_name": deployment.profile.name,
+        "kinds": kinds,
+        "check_specs": [
+            dg.AssetCheckSpec(name=name, asset=key, partitions_def=days, blocking=True) for name in check_names()[stage]
+        ],
+    }
+
+
+def raw_users(deployment: Deployment) -> dg.AssetsDefinition:
+    """The day's users as the source gave them: cast to the contract, bad rows set aside."""
+    layout, contract = deployment.layout, deployment.contract
+
+    @dg.asset(**_declared(deployment, RAW_USERS, kinds={"parquet"}))
+    def raw_users(context: dg.AssetExecutionContext) -> Events:
+        from profile_assets.quality.gates import find_baseline, judge_raw
+        from profile_assets.users.land import commit_landing, land
+
+        day, began = day_of(context), time.perf_counter()
+        with writing(context, layout, RAW_USERS, day):
+            staged = land(deployment.source, contract, day, layout)
+            baseline = find_baseline(layout, day)
+            outcomes = judge_raw(staged, contract, deployment.limits, baseline)
+            yield from judged(context, layout, day, staged, outcomes, baseline)
+            manifest = commit_landing(layout, day, staged)
+        yield dg.MaterializeResult(
+            metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
+            | pictures.landing_metadata(manifest, contract)
+        )
+
+    return raw_users
+
+
+def user_shards(deployment: Deployment) -> dg.AssetsDefinition:
+    """The day's users dealt into n files by md5(user_id) modulo n."""
+    layout = deployment.layout
+
+    @dg.asset(**_declared(deployment, USER_SHARDS, RAW_USERS, kinds={"parquet"}))
+    def user_shards(context: dg.AssetExecutionContext) -> Events:
+        from profile_assets.quality.gates import judge_shards
+        from profile_assets.shards.split import split
+
+        day, began = day_of(context), time.perf_counter()
+        with writing(context, layout, USER_SHARDS, day, reading=[RAW_USERS]):
+            staged = split(layout, day, deployment.profile.shards.count)
+            yield from judged(context, layout, day, staged, judge_shards(layout, day, staged))
+            manifest = commit(layout, day, staged)
+        yield dg.MaterializeResult(
+            metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
+            | {"shards": pictures.shard_table(manifest)}
+        )
+
+    return user_shards
+
+
+def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
+    """A score for every user of the day, by the bundle that the registry's `stable` names."""
+    layout = deployment.layout
+
+    @dg.asset(**_declared(deployment, USER_SCORES, USER_SHARDS, MODEL_BUNDLE, kinds={"pytorch", "parquet"}))
+    def user_scores(context: dg.AssetExecutionContext) -> Events:
+        from profile_assets.models.registry import stable_bundle
+        from profile_assets.quality.gates import judge_scores
+        from profile_assets.scoring.day import score_day
+
+        day, began = day_of(context), time.perf_counter()
+        with writing(context, layout, USER_SCORES, day, reading=[USER_SHARDS]):
+            bundle = stable_bundle(layout)
+            staged = score_day(layout, day, bundle, deployment.scoring, progress=shard_logger(context))
+            yield from judged(context, layout, day, staged, judge_scores(layout, day, staged, deployment.limits))
+            manifest = commit(layout, day, staged)
+        yield dg.MaterializeResult(
+            metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
+            | pictures.score_metadata(layout.stage(USER_SCORES, day), manifest)
+        )
+
+    return user_scores
+
+
+def feature_store_export(deployment: Deployment) -> dg.AssetsDefinition:
+    """The day, visible to readers: one file, swapped in by one rename, then the publish record."""
+    layout, profile = deployment.layout, deployment.profile
+
+    @dg.asset(**_declared(deployment, EXPORT, USER_SCORES, kinds={"parquet"}))
+    def feature_store_export(context: dg.AssetExecutionContext) -> Events:
+        from profile_assets.feature_store.publish import publish
+        from profile_assets.quality.gates import judge_export
+
+        day, began = day_of(context), time.perf_counter()
+        with dagster_errors(context):
+            record = publish(layout, day, time_zone=profile.time_zone, now=dt.datetime.now(dt.UTC))
+            outcomes = judge_export(layout, day)
+            yield from check_results(context.asset_key, outcomes, day)
+            stop_if_failed(outcomes, EXPORT, day)
+        yield dg.MaterializeResult(
+            metadata=pictures.publication_metadata(
+                record, layout.offline_part(day), layout.offline, time.perf_counter() - began
+            )
+        )
+
+    return feature_store_export

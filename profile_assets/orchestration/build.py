@@ -1,0 +1,34 @@
+"""One function from a deployment to everything that Dagster loads."""
+
+from __future__ import annotations
+
+import warnings
+
+import dagster as dg
+
+from profile_assets.orchestration.arrivals import demo_arrivals
+from profile_assets.orchestration.assets import daily_assets
+from profile_assets.orchestration.jobs import day_job, freshness_hourly, freshness_job, nightly, train_job
+from profile_assets.orchestration.model import model_bundle
+from profile_assets.orchestration.published import freshness_check, published_scores
+from profile_assets.profile import Deployment
+
+
+def build_definitions(deployment: Deployment) -> dg.Definitions:
+    """The graph, checks, jobs and schedules of one profile; every name in it begins with the profile's.
+
+    Merge it into a code location of your own with `dg.Definitions.merge`. The executor runs a whole run in one
+    process, so that the model is loaded once.
+    """
+    with warnings.catch_warnings():
+        # Per-partition checks work, and are marked as a preview.
+        warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
+        day, freshness = day_job(deployment), freshness_job(deployment)
+        own = dg.Definitions(
+            assets=[*daily_assets(deployment), model_bundle(deployment), published_scores(deployment)],
+            asset_checks=[freshness_check(deployment)],
+            jobs=[day, train_job(deployment), freshness],
+            schedules=[nightly(deployment, day), freshness_hourly(deployment, freshness)],
+            executor=dg.in_process_executor,
+        )
+    return own if deployment.profile.replay is None else dg.Definitions.merge(own, demo_arrivals(deployment))

@@ -1,0 +1,70 @@
+"""The jobs and schedules of a profile. Schedules start switched off: no surprise history, no surprise load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from profile_assets.orchestration.keys import MODEL_BUNDLE, PUBLISHED, day_job_name, key_of, train_job_name
+from profile_assets.profile import Deployment
+from profile_assets.storage.layout import STAGES
+
+if TYPE_CHECKING:  # what define_asset_job gives has no public name
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+MAX_RUNTIME_S = 4 * 3600
+
+
+def day_job(deployment: Deployment) -> UnresolvedAssetJobDefinition:
+    """All four stages of one day, in one process."""
+    return dg.define_asset_job(
+        day_job_name(deployment),
+        selection=dg.AssetSelection.assets(*(key_of(deployment, stage) for stage in STAGES)),
+        executor_def=dg.in_process_executor,
+        tags={"dagster/max_runtime": str(MAX_RUNTIME_S)},
+        description="Scores one day and publishes it.",
+    )
+
+
+def train_job(deployment: Deployment) -> UnresolvedAssetJobDefinition:
+    """A new bundle. The day's job never trains."""
+    return dg.define_asset_job(
+        train_job_name(deployment),
+        selection=dg.AssetSelection.assets(key_of(deployment, MODEL_BUNDLE)),
+        executor_def=dg.in_process_executor,
+        description="Trains a bundle; the first one of an empty registry becomes stable.",
+    )
+
+
+def freshness_job(deployment: Deployment) -> UnresolvedAssetJobDefinition:
+    """The freshness check alone."""
+    return dg.define_asset_job(
+        f"{deployment.profile.name}_freshness",
+        selection=dg.AssetSelection.checks_for_assets(key_of(deployment, PUBLISHED)),
+        executor_def=dg.in_process_executor,
+        description="Is the newest due day published?",
+    )
+
+
+def nightly(deployment: Deployment, job: UnresolvedAssetJobDefinition) -> Any:
+    """Yesterday, at the profile's hour."""
+    schedule = deployment.profile.schedule
+    return dg.build_schedule_from_partitioned_job(
+        job,
+        name=f"{deployment.profile.name}_nightly",
+        hour_of_day=schedule.hour,
+        minute_of_hour=schedule.minute,
+        description=f"Scores yesterday at {schedule.hour:02d}:{schedule.minute:02d}.",
+    )
+
+
+def freshness_hourly(deployment: Deployment, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+    """Freshness, once an hour."""
+    return dg.ScheduleDefinition(
+        name=f"{deployment.profile.name}_freshness_hourly",
+        job=job,
+        cron_schedule="5 * * * *",
+        execution_timezone=deployment.profile.time_zone,
+        description="Judges the freshness of the published table.",
+    )

@@ -1,0 +1,23 @@
+"""The names that Dagster shows; each asset's key begins with the profile's name."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from profile_assets.profile import Deployment
+
+MODEL_BUNDLE = "model_bundle"
+PUBLISHED = "published_scores"
+
+
+def key_of(deployment: Deployment, asset: str) -> dg.AssetKey:
+    """`purchase_30d/raw_users`: two profiles in one instance never meet."""
+    return dg.AssetKey([deployment.profile.name, asset])
+
+
+def day_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_day"
+
+
+def train_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_train"

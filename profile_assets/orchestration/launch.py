@@ -1,0 +1,78 @@
+"""Runs started from the command line: through Dagster, recorded on its instance, but in this one process.
+
+The instance is DAGSTER_HOME's, or that of a dagster.yaml in the working folder, which is what `dagster dev` uses too.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+
+from profile_assets.errors import DataError, ProfileError
+from profile_assets.orchestration.build import build_definitions
+from profile_assets.orchestration.keys import day_job_name, train_job_name
+from profile_assets.profile import Deployment
+
+# Dagster's own log goes to the instance, where the UI shows it; the terminal has a progress bar instead.
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One deployment's jobs on one instance."""
+
+    deployment: Deployment
+    definitions: dg.Definitions
+    instance: dg.DagsterInstance
+
+    def score(self, day: dt.date) -> None:
+        """Run the day's job. DataError with what stopped it."""
+        self._run(day_job_name(self.deployment), partition_key=day.isoformat())
+
+    def train(self) -> None:
+        """Run the training job. DataError with what stopped it."""
+        self._run(train_job_name(self.deployment), partition_key=None)
+
+    def _run(self, job: str, *, partition_key: str | None) -> None:
+        result = self.definitions.resolve_job_def(job).execute_in_process(
+            partition_key=partition_key, instance=self.instance, raise_on_error=False, run_config=_QUIET
+        )
+        if not result.success:
+            reason = _reason(result)
+            raise DataError(f"run {result.run_id} of {job} failed: {reason}", remedy="see that run in the UI")
+
+
+@contextmanager
+def session(deployment: Deployment) -> Iterator[Session]:
+    """The deployment's jobs on the instance of DAGSTER_HOME or of the working folder."""
+    with _instance() as instance:
+        yield Session(deployment=deployment, definitions=build_definitions(deployment), instance=instance)
+
+
+@contextmanager
+def _instance() -> Iterator[dg.DagsterInstance]:
+    home = Path(os.environ.get("DAGSTER_HOME") or Path.cwd())
+    if not (home / "dagster.yaml").exists():
+        raise ProfileError(
+            f"there is no dagster.yaml in {home}", remedy="go to the folder that has one, or set DAGSTER_HOME to it"
+        )
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        yield instance
+
+
+def _reason(result: dg.ExecuteInProcessResult) -> str:
+    """The failure's own words, without Dagster's stack."""
+    for event in result.all_events:
+        if event.is_step_failure:
+            failure = event.step_failure_data
+            if failure.user_failure_data and failure.user_failure_data.description:
+                return failure.user_failure_data.description
+            error = failure.error.cause or failure.error if failure.error else None
+            return error.message.strip() if error else "no reason given"
+    return "no step failed; see its log"

@@ -1,0 +1,45 @@
+"""`model_bundle`: a model made by a job of its own, never by the day's.
+
+It has no Dagster dependency on a daily asset, or a backfill of everything would retrain between the days; what it
+was trained on stands in its data snapshot. Making one moves no pointer, but for the first of an empty registry.
+"""
+
+# No `from __future__ import annotations` here: Dagster looks at the context's annotation itself.
+
+import time
+
+import dagster as dg
+
+from profile_assets.orchestration import pictures
+from profile_assets.orchestration.keys import MODEL_BUNDLE, key_of
+from profile_assets.orchestration.shell import dagster_errors
+from profile_assets.profile import Deployment
+
+
+def model_bundle(deployment: Deployment) -> dg.AssetsDefinition:
+    """The asset that trains; `user_scores` reads what the registry's `stable` points to."""
+
+    @dg.asset(
+        key=key_of(deployment, MODEL_BUNDLE),
+        group_name=deployment.profile.name,
+        kinds={"pytorch"},
+        description="An immutable bundle: weights, signature, feature spec, metrics, data snapshot, provenance.",
+    )
+    def model_bundle(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        with dagster_errors(context):
+            from profile_assets.models.making import make_bundle
+
+            began = time.perf_counter()
+            made = make_bundle(deployment.recipe, deployment.layout, progress=context.log.info)
+        return dg.MaterializeResult(
+            metadata={
+                "bundle_id": made.bundle_id,
+                "is_stable": made.is_stable,
+                "path": dg.MetadataValue.path(str(deployment.layout.bundle(made.bundle_id))),
+                "seconds": round(time.perf_counter() - began, 3),
+                "rows": made.rows,
+                "metrics": pictures.metric_table(made.metrics),
+            }
+        )
+
+    return model_bundle

@@ -1,0 +1,142 @@
+"""What a materialization shows in the UI: numbers that become plots, tables, and one small histogram.
+
+Dagster shows markdown inline only below a thousand characters, so the histogram is an SVG drawn by hand, not a PNG.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import numpy as np
+
+from profile_assets.storage.parquet import iter_batches
+from profile_assets.storage.published import OFFLINE, PublishRecord
+from profile_assets.storage.records import Manifest
+from profile_assets.users.contract import Contract
+
+Metadata = dict[str, dg.MetadataValue | int | float | str]
+
+_BAR, _GAP, _HEIGHT = 13, 1, 60
+
+
+def stage_metadata(manifest: Manifest, seconds: float) -> Metadata:
+    """The numbers that every stage has."""
+    return {
+        "dagster/row_count": manifest.rows,
+        "day": manifest.day,
+        "bytes": sum(entry.size_bytes for entry in manifest.files),
+        "seconds": round(seconds, 3),
+        "users_per_second": round(manifest.rows / seconds) if seconds > 0 else 0,
+        "digest": manifest.digest,
+        "key_digest": f"{manifest.keys.md5_sum:032x}",
+    }
+
+
+def shard_table(manifest: Manifest) -> dg.MetadataValue:
+    """One row a shard."""
+    return dg.MetadataValue.table(
+        [
+            dg.TableRecord(
+                {"shard": entry.name, "rows": entry.rows, "bytes": entry.size_bytes, "seconds": round(entry.seconds, 3)}
+            )
+            for entry in manifest.files
+        ]
+    )
+
+
+def landing_metadata(manifest: Manifest, contract: Contract) -> Metadata:
+    """What the landing adds: the rows set aside by reason, the source files, the columns."""
+    facts = manifest.facts
+    return {
+        "read": facts["read"],
+        "quarantined": facts["quarantined"],
+        "quarantine_reasons": count_table(facts["reasons"], "reason"),
+        "source_files": count_table({one["file"]: one["rows"] for one in facts["sources"]}, "file"),
+        "dagster/column_schema": column_schema(contract),
+    }
+
+
+def score_metadata(folder: Path, manifest: Manifest) -> Metadata:
+    """What the scoring adds: the model, how many shards were reused, the shards, and how the scores are spread."""
+    counts = np.zeros(40, dtype=np.int64)
+    for entry in manifest.files:
+        for batch in iter_batches(folder / entry.name, columns=["score"]):
+            counts += np.histogram(batch.column(0).to_numpy(), bins=len(counts), range=(0.0, 1.0))[0]
+    return {
+        "bundle_id": manifest.facts["bundle_id"],
+        "shards_scored": manifest.notes["scored"],
+        "shards_kept": manifest.notes["kept"],
+        "shards": shard_table(manifest),
+        "scores": histogram(counts.tolist(), low=0.0, high=1.0),
+    }
+
+
+def publication_metadata(record: PublishRecord, part: Path, table: Path, seconds: float) -> Metadata:
+    """What readers now see, and where."""
+    return {
+        "dagster/row_count": record.rows,
+        "day": record.day.isoformat(),
+        "bytes": part.stat().st_size,
+        "seconds": round(seconds, 3),
+        "users_per_second": round(record.rows / seconds) if seconds > 0 else 0,
+        "bundle_id": record.bundle_id,
+        "published_at": record.targets[OFFLINE].at.isoformat(timespec="seconds"),
+        "path": dg.MetadataValue.path(str(part)),
+        "table": dg.MetadataValue.path(str(table)),
+        "key_digest": f"{record.keys.md5_sum:032x}",
+    }
+
+
+def metric_table(metrics: Mapping[str, Any]) -> dg.MetadataValue:
+    """One row a measured day: the network beside logistic regression."""
+    names = ("day", "role", "rows", "auc", "baseline_auc", "log_loss", "baseline_log_loss")
+    return dg.MetadataValue.table(
+        [
+            dg.TableRecord({name: round(day[name], 4) if isinstance(day[name], float) else day[name] for name in names})
+            for day in metrics["days"]
+        ]
+    )
+
+
+def count_table(counts: Mapping[str, int], name: str) -> dg.MetadataValue:
+    """Counts by reason, file or the like; an empty mapping gives a table that says so."""
+    rows = [dg.TableRecord({name: key, "rows": value}) for key, value in sorted(counts.items())]
+    return dg.MetadataValue.table(rows or [dg.TableRecord({name: "none", "rows": 0})])
+
+
+def column_schema(contract: Contract) -> dg.MetadataValue:
+    """The landed columns as Dagster's catalogue shows them."""
+    promises = {column.name: column for column in contract.columns}
+    return dg.MetadataValue.table_schema(
+        dg.TableSchema(
+            [
+                dg.TableColumn(
+                    field.name,
+                    str(field.type),
+                    tags={"personal": ""} if field.name in promises and promises[field.name].personal else None,
+                )
+                for field in contract.schema
+            ]
+        )
+    )
+
+
+def histogram(counts: Sequence[int], *, low: float, high: float) -> dg.MetadataValue:
+    """Bars over equal bins from `low` to `high`; heights by square root, so that rare bins stay visible."""
+    tallest = max(counts, default=0) ** 0.5 or 1.0
+    bars = "".join(_bar(index, count**0.5 / tallest) for index, count in enumerate(counts))
+    width = len(counts) * (_BAR + _GAP)
+    path = f"<path d='{bars}' fill='#46a'/>"
+    svg = f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{_HEIGHT}'>{path}</svg>"
+    picture = base64.b64encode(svg.encode()).decode()
+    return dg.MetadataValue.md(f"![](data:image/svg+xml;base64,{picture}) {low:g} to {high:g}, √ rows")
+
+
+def _bar(index: int, height: float) -> str:
+    """One bar as a piece of an SVG path, `height` from 0 to 1."""
+    pixels = round(height * (_HEIGHT - 2))
+    return f"M{index * (_BAR + _GAP)} {_HEIGHT}v-{pixels}h{_BAR}v{pixels}" if pixels else ""

@@ -1,0 +1,68 @@
+"""What readers see, as an asset of its own: unpartitioned, made by nobody's run, judged by what is on disk.
+
+Freshness sits here, so that a backfill of an old day, which materializes something just now, cannot make the table
+look fresh; and so that the daily runs leave it alone.
+"""
+
+# No `from __future__ import annotations` here: Dagster looks at the context's annotation itself.
+
+import datetime as dt
+
+import dagster as dg
+
+from profile_assets.orchestration.keys import PUBLISHED, key_of
+from profile_assets.orchestration.shell import dagster_errors
+from profile_assets.profile import Deployment
+from profile_assets.quality.freshness import Freshness, freshness
+from profile_assets.storage.layout import EXPORT
+from profile_assets.storage.published import published_days
+
+
+def published_scores(deployment: Deployment) -> dg.AssetSpec:
+    """The table as its readers know it."""
+    return dg.AssetSpec(
+        key_of(deployment, PUBLISHED),
+        deps=[key_of(deployment, EXPORT)],
+        group_name=deployment.profile.name,
+        kinds={"parquet"},
+        description="The published table: one row per user and day. Its freshness is judged from what is on disk.",
+        metadata={"path": dg.MetadataValue.path(str(deployment.layout.offline))},
+    )
+
+
+def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
+    """Is the newest due day published?"""
+
+    @dg.asset_check(
+        asset=key_of(deployment, PUBLISHED),
+        name="fresh",
+        description="The newest day that is due is published; judged from the published table itself.",
+    )
+    def fresh(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        with dagster_errors(context):
+            now = dt.datetime.now(dt.UTC)
+            state = freshness(now, deployment.due_rule, published_days(deployment.layout))
+        return dg.AssetCheckResult(
+            passed=state.state != "stale", description=sentence(state), metadata=_metadata(state, now)
+        )
+
+    return fresh
+
+
+def sentence(state: Freshness) -> str:
+    """The state in words."""
+    if state.state == "not_started":
+        return "not started: no day is due yet"
+    newest = f"newest published day {state.newest_published or 'none'}, newest due day {state.newest_due}"
+    return f"{state.state}: {newest}" + (f"; {len(state.missing)} due days are missing" if state.missing else "")
+
+
+def _metadata(state: Freshness, now: dt.datetime) -> dict[str, str | int]:
+    return {
+        "state": state.state,
+        "newest_due": str(state.newest_due or "none"),
+        "newest_published": str(state.newest_published or "none"),
+        "missing": ", ".join(str(day) for day in state.missing[:40]) or "none",
+        "num_missing": len(state.missing),
+        "asked_at": now.isoformat(timespec="seconds"),
+    }

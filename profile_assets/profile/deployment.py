@@ -1,0 +1,110 @@
+"""A profile and the root it works under, as the plain settings that each room takes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from profile_assets.errors import ProfileError
+from profile_assets.features.spec import FeatureSettings
+from profile_assets.models.recipe import Recipe
+from profile_assets.models.settings import NetworkSettings, TrainingSettings
+from profile_assets.profile.fields import Profile
+from profile_assets.quality.freshness import DueRule
+from profile_assets.quality.gates import Limits
+from profile_assets.scoring.settings import ScoringSettings
+from profile_assets.storage.layout import Layout
+from profile_assets.users.contract import Column, Contract, parse_type
+from profile_assets.users.labels import LabelSettings
+from profile_assets.users.source import CsvSettings, SourceSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """One profile under one root. `root` is absolute."""
+
+    profile: Profile
+    root: Path
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(root=self.root, name=self.profile.name)
+
+    @property
+    def contract(self) -> Contract:
+        table = self.profile.contract
+        columns = tuple(Column(**{**dict(column), "type": parse_type(column.type)}) for column in table.columns)
+        return Contract(id=table.id, columns=columns, keep=table.keep, max_quarantine_rate=table.max_quarantine_rate)
+
+    @property
+    def source(self) -> SourceSettings:
+        source = self.profile.source
+        return SourceSettings(
+            path=self._under_root(source.path),
+            format=source.format,
+            hive_key=source.hive_key,
+            csv=CsvSettings(**dict(source.csv)),
+            s3_endpoint=source.s3_endpoint,
+            success_marker=None if source.ready == "none" else source.ready,
+        )
+
+    @property
+    def labels(self) -> LabelSettings:
+        labels = self.profile.labels
+        if labels is None:
+            raise ProfileError("the profile has no [labels]", remedy="add where the labels lie, or import weights")
+        return LabelSettings(**{**dict(labels), "path": self._under_root(labels.path)})
+
+    @property
+    def training(self) -> TrainingSettings:
+        if self.profile.training is None:
+            raise ProfileError("the profile has no [training]", remedy="add it, or import weights trained elsewhere")
+        return TrainingSettings(**dict(self.profile.training))
+
+    @property
+    def recipe(self) -> Recipe:
+        """What a bundle is made from, with the labels that are known today."""
+        return Recipe(
+            source=self.source,
+            contract=self.contract,
+            labels=self.labels,
+            features=self.features,
+            network=self.network,
+            training=self.training,
+            today=self.today(),
+        )
+
+    @property
+    def features(self) -> tuple[FeatureSettings, ...]:
+        return tuple(FeatureSettings(**dict(feature)) for feature in self.profile.model.features)
+
+    @property
+    def network(self) -> NetworkSettings:
+        return NetworkSettings(**self.profile.model.model_dump(exclude={"features"}))
+
+    @property
+    def scoring(self) -> ScoringSettings:
+        return ScoringSettings(**dict(self.profile.scoring))
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(**dict(self.profile.quality))
+
+    def today(self) -> dt.date:
+        """The date in the profile's zone."""
+        return dt.datetime.now(ZoneInfo(self.profile.time_zone)).date()
+
+    @property
+    def due_rule(self) -> DueRule:
+        schedule = self.profile.schedule
+        return DueRule(
+            time_zone=self.profile.time_zone,
+            hour=schedule.hour + schedule.minute / 60,
+            grace_hours=schedule.grace_hours,
+            start_day=schedule.live_from or self.profile.start_day,
+        )
+
+    def _under_root(self, path: str) -> str:
+        return path if path.startswith("s3://") else str(self.root / path)

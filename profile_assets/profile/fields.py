@@ -1,0 +1,192 @@
+"""Every field of the profile file, described. What the fields mean together is in mistakes.py."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+from typing import Annotated, Literal
+from zoneinfo import available_timezones
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from profile_assets.users.contract import parse_type
+
+
+def _known_zone(name: str) -> str:
+    if name not in available_timezones():
+        near = difflib.get_close_matches(name, available_timezones(), n=1)
+        raise ValueError(f"no such time zone{f'; did you mean {near[0]!r}?' if near else ''}")
+    return name
+
+
+def _known_type(text: str) -> str:
+    parse_type(text)
+    return text
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Replay(_Part):
+    """A recorded history lived again: every date in the file is moved by the same whole days."""
+
+    last_known_day: dt.date = Field(description="the recorded day that falls on yesterday when the replay begins")
+    calendar: str = Field(description="the JSON file, under PROFILE_DATA, that keeps the shift chosen at the first run")
+
+
+class Schedule(_Part):
+    """When a day is scored, and from when on it is overdue."""
+
+    hour: int = Field(2, ge=0, le=23, description="local hour at which yesterday is scored")
+    minute: int = Field(0, ge=0, le=59, description="and the minute of that hour")
+    grace_hours: int = Field(2, ge=0, le=48, description="hours after the schedule from which a day is due")
+    live_from: dt.date | None = Field(
+        None, description="days before it are history: they may be backfilled and are never overdue; default start_day"
+    )
+
+
+class Csv(_Part):
+    """How numbers and nulls are written in CSV; everything is read as text and cast by the contract."""
+
+    delimiter: str = Field(",", min_length=1, max_length=1, description="the character between fields")
+    decimal: str = Field(".", min_length=1, max_length=1, description="the decimal mark")
+    thousands: str | None = Field(None, min_length=1, max_length=1, description="the digit group mark, if there is one")
+    null_values: tuple[str, ...] = Field(("",), description="unquoted texts that mean null; never applied to the id")
+
+
+class Source(_Part):
+    """Where the users of a day lie."""
+
+    path: str = Field(description="a folder with {day} in it, or a hive table's root; under PROFILE_DATA, or s3://")
+    format: Literal["parquet", "csv", "ndjson"] = Field("parquet", description="parquet, csv or ndjson")
+    hive_key: str = Field("day", description="the key of the hive folders, for a path without {day}")
+    csv: Csv = Field(default_factory=Csv, description="how CSV is written")
+    ready: Literal["_SUCCESS", "none"] = Field("none", description="a file that must lie in a day's folder, or none")
+    s3_endpoint: str | None = Field(None, description="the address of an S3 server other than AWS's")
+
+
+class ContractColumn(_Part):
+    """One column that the users table promises."""
+
+    name: str = Field(min_length=1, description="the name in the source, matched exactly")
+    type: Annotated[str, AfterValidator(_known_type)] = Field(
+        description="string, bool, int8 to int64, float32, float64, date, timestamp, decimal(p,s), list<type>"
+    )
+    required: bool = Field(True, description="the day fails where the column is missing; else it lands as nulls")
+    max_null_rate: float = Field(1.0, ge=0, le=1, description="allowed share of missing values, over all rows")
+    minimum: float | None = Field(None, description="rows below go to quarantine")
+    maximum: float | None = Field(None, description="rows above go to quarantine")
+    values: tuple[str, ...] | None = Field(None, description="rows with any other text go to quarantine")
+    personal: bool = Field(False, description="values are hashed wherever examples are shown")
+
+
+class ContractTable(_Part):
+    """What the users table promises, and what happens to rows that break the promise."""
+
+    id: str = Field(min_length=1, description="the column that identifies a user: text or an exact integer")
+    keep: Literal["first", "last"] = Field("first", description="which row of a user that stands twice is kept")
+    max_quarantine_rate: float = Field(0.01, ge=0, le=1, description="above this share of rows set aside the day fails")
+    columns: tuple[ContractColumn, ...] = Field(min_length=1, description="every other column that is wanted")
+
+
+class Labels(_Part):
+    """What came true of each user, once it is known."""
+
+    path: str = Field(description="a folder with {day} in it, or a hive table's root; under PROFILE_DATA, or s3://")
+    format: Literal["parquet", "csv", "ndjson"] = Field("parquet", description="parquet, csv or ndjson")
+    key: str = Field(description="the column with the user's id")
+    column: str = Field(description="the column with the label, 0 or 1")
+    horizon_days: int = Field(ge=1, description="days after the day that the label looks at")
+
+
+class Training(_Part):
+    """Which days teach, which one stops, which ones are reported; and what makes training repeatable."""
+
+    first_day: dt.date = Field(description="the first training snapshot")
+    last_day: dt.date = Field(description="no training snapshot is later")
+    every_days: int = Field(7, ge=1, description="days from one training snapshot to the next")
+    selection_day: dt.date = Field(description="the day whose loss stops the training early")
+    report_days: tuple[dt.date, ...] = Field((), description="further days that are only measured")
+    epochs: int = Field(30, ge=1, description="the most passes over the training rows")
+    patience: int = Field(3, ge=1, description="passes without a gain before the training stops")
+    learning_rate: float = Field(1e-3, gt=0, description="of AdamW")
+    weight_decay: float = Field(1e-4, ge=0, description="of AdamW")
+    batch_rows: int = Field(1024, ge=1, description="rows of one gradient step")
+    seed: int = Field(20260105, ge=0, description="of every random draw")
+    threads: int = Field(2, ge=1, description="sums depend on it, so it is fixed and recorded")
+
+
+class Feature(_Part):
+    """One feature of the network."""
+
+    name: str = Field(description="a column of the contract")
+    transform: Literal["none", "log1p"] = Field("none", description="applied to a number before it is standardised")
+    max_vocabulary: int = Field(50_000, ge=1, description="the most values of a text column that get their own vector")
+    min_count: int = Field(1, ge=1, description="rarer training values share the unknown vector")
+
+
+class Model(_Part):
+    """The network."""
+
+    architecture: Literal["wide_and_deep", "deepfm"] = Field("wide_and_deep", description="wide_and_deep or deepfm")
+    features: tuple[Feature, ...] = Field(min_length=1, description="in the order in which the network sees them")
+    embedding_dim: int = Field(16, ge=1, le=512, description="length of a category's vector")
+    hidden: tuple[int, ...] = Field((128, 64), min_length=1, description="widths of the hidden layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="in training only")
+
+
+class Shards(_Part):
+    """How a day's users are dealt into files."""
+
+    count: int = Field(16, ge=1, le=65_536, description="files a day; md5(user_id) modulo this")
+
+
+class Scoring(_Part):
+    """How the network is run."""
+
+    batch_rows: int = Field(4096, ge=256, multiple_of=256, description="rows of every forward; the last is padded")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one")
+
+
+class Quality(_Part):
+    """When a day is too bad to be seen. A limit of 0 is a limit."""
+
+    min_rows: int = Field(1, ge=0, description="fewer users fail the day")
+    max_row_change: float = Field(0.5, ge=0, description="relative, against the newest earlier published day")
+    max_null_rate_change: float = Field(0.1, ge=0, le=1, description="absolute, per column, against that day")
+
+
+class Export(_Part):
+    """Where scores are published."""
+
+    offline: Literal["parquet"] = Field("parquet", description="the table's format")
+
+
+class Alerts(_Part):
+    """Who is told. The addresses themselves are secrets and stay in the environment."""
+
+    urls_env: tuple[str, ...] = Field((), description="names of environment variables that hold Apprise URLs")
+
+
+class Profile(_Part):
+    """One score, from its source to its readers."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,62}$", description="prefix of every asset, folder and key")
+    title: str = Field("", description="one line for people")
+    time_zone: Annotated[str, AfterValidator(_known_zone)] = Field(
+        description="the zone in which a day begins and ends"
+    )
+    start_day: dt.date = Field(description="the first day that is scored")
+    replay: Replay | None = Field(None, description="a recorded history lived again (the demo)")
+    schedule: Schedule = Field(default_factory=Schedule, description="when a day is scored")
+    source: Source = Field(description="where the users lie")
+    contract: ContractTable = Field(description="what their table promises")
+    labels: Labels | None = Field(None, description="what came true; only for training")
+    training: Training | None = Field(None, description="how a model is made; not for weights made elsewhere")
+    model: Model = Field(description="the network")
+    shards: Shards = Field(default_factory=Shards, description="the files of a day")
+    scoring: Scoring = Field(default_factory=Scoring, description="how the network is run")
+    quality: Quality = Field(default_factory=Quality, description="limits")
+    export: Export = Field(default_factory=Export, description="targets")
+    alerts: Alerts = Field(default_factory=Alerts, description="who is told")

@@ -1,0 +1,141 @@
+"""What can be wrong in a profile, said so that it can be corrected: one line a mistake, the field's path first.
+
+`field_mistakes` words what pydantic found in single fields; `joint_mistakes` looks at fields together. The second
+reads the raw TOML, so that both kinds are reported in one go even when neither half is valid.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from profile_assets.profile.fields import Profile
+
+ID_COLUMN = "user_id"
+
+
+def field_mistakes(error: ValidationError) -> list[str]:
+    """One line for each field that pydantic refused."""
+    return [_field_mistake(entry) for entry in error.errors()]
+
+
+def _field_mistake(entry: Mapping[str, Any]) -> str:
+    path = _path(entry["loc"])
+    if entry["type"] == "missing":
+        return f"{path}: is missing; add it ({_description(entry['loc'])})"
+    if entry["type"] == "extra_forbidden":
+        return f"{path}: no such field{_near(entry['loc'])}"
+    message = entry["msg"].removeprefix("Value error, ")
+    return f"{path}: {message} (got {entry['input']!r}); it is {_description(entry['loc'])}"
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """`contract.columns[2].type`"""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
+
+
+def _near(location: tuple[int | str, ...]) -> str:
+    known = _fields_at(location[:-1])
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(known)}"
+
+
+def _description(location: tuple[int | str, ...]) -> str:
+    field = _fields_at(location[:-1]).get(str(location[-1]))
+    return field.description or "" if field else _description(location[:-1]) if location else ""
+
+
+def _fields_at(location: tuple[int | str, ...]) -> dict[str, FieldInfo]:
+    """The fields of the table at a path of the profile."""
+    model: type[BaseModel] = Profile
+    for part in location:
+        if isinstance(part, str):
+            model = next(models_in(model.model_fields[part].annotation))
+    return dict(model.model_fields)
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The tables that a field holds: itself, or the entries of its list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from models_in(argument)
+
+
+def joint_mistakes(raw: Mapping[str, Any]) -> list[str]:
+    """One line for each contradiction between fields. Anything misshapen is left to `field_mistakes`."""
+    return [*_contract_mistakes(raw), *_feature_mistakes(raw), *_training_mistakes(raw)]
+
+
+def _tables(value: Any) -> list[Mapping[str, Any]]:
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def _table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = raw.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _column_names(raw: Mapping[str, Any]) -> list[str]:
+    return [str(column.get("name")) for column in _tables(_table(raw, "contract").get("columns"))]
+
+
+def _contract_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
+    names = _column_names(raw)
+    identifier = _table(raw, "contract").get("id")
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"contract.columns: {name!r} stands {count} times; keep one"
+    for index, name in enumerate(names):
+        if name in (identifier, ID_COLUMN):
+            yield f"contract.columns[{index}].name: {name!r} is the id's own name; list only the other columns"
+    for index, column in enumerate(_tables(_table(raw, "contract").get("columns"))):
+        low, high = column.get("minimum"), column.get("maximum")
+        if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+            yield f"contract.columns[{index}]: minimum {low} is above maximum {high}; exchange them"
+
+
+def _feature_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
+    columns = {str(entry.get("name")): entry for entry in _tables(_table(raw, "contract").get("columns"))}
+    seen: set[str] = set()
+    for index, feature in enumerate(_tables(_table(raw, "model").get("features"))):
+        name = str(feature.get("name"))
+        if name not in columns:
+            close = difflib.get_close_matches(name, columns, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "add it to contract.columns"
+            yield f"model.features[{index}].name: {name!r} is no column of the contract; {hint}"
+        elif columns[name].get("type") == "string" and feature.get("transform", "none") != "none":
+            yield f"model.features[{index}].transform: {name!r} is text and takes no transform; remove it"
+        if name in seen:
+            yield f"model.features[{index}].name: {name!r} stands twice; keep one"
+        seen.add(name)
+
+
+def _training_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
+    if "training" not in raw:
+        return
+    if "labels" not in raw:
+        yield "labels: is missing, and [training] needs it; add where the labels lie"
+    training, horizon = _table(raw, "training"), _table(raw, "labels").get("horizon_days")
+    first, last = training.get("first_day"), training.get("last_day")
+    if isinstance(first, dt.date) and isinstance(last, dt.date) and first > last:
+        yield f"training: first_day {first} is after last_day {last}; exchange them"
+    measured = [training.get("selection_day"), *(training.get("report_days") or [])]
+    for day in measured:
+        if isinstance(day, dt.date) and isinstance(last, dt.date) and isinstance(horizon, int):
+            yield from _gap_mistake(day, last, horizon)
+
+
+def _gap_mistake(day: dt.date, last: dt.date, horizon_days: int) -> Iterator[str]:
+    earliest = last + dt.timedelta(days=horizon_days)
+    if day < earliest:
+        yield f"training: {day} is measured, but labels up to {earliest} were trained on; measure later days"

@@ -1,0 +1,101 @@
+"""Do two stages hold exactly the same users? By count and by key-set digest: a lost row and a doubled one cancel in a
+count alone.
+
+Key sets stand in manifests, where they were put by re-reading the files; how many rows and which files really lie in
+the staged folder is looked up again here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from profile_assets.storage.layout import MANIFEST_FILE, Layout
+from profile_assets.storage.parquet import open_parquet
+from profile_assets.storage.published import PublishRecord
+from profile_assets.storage.records import FileEntry, Manifest
+from profile_assets.storage.stages import Staged, current
+from profile_assets.storage.verdicts import Outcome
+
+MAX_FILES_SHOWN = 50
+
+
+def rows_match(check: str, layout: Layout, day: dt.date, staged: Staged, source: str) -> Outcome:
+    """Whether the staged rows are those of the committed stage `source` of the same day, file by file where both have
+    the same files.
+    """
+    expected = current(layout, source, day)
+    if expected is None:
+        return Outcome(check=check, result="not_evaluated", detail=f"{source} of {day} is not there to compare with")
+    differing = _differing_files(staged.manifest, expected)
+    reasons = [*_foreign(staged.manifest, expected), *_misplaced(staged), *_uneven(staged.manifest, expected)]
+    reasons += [f"{len(differing)} files hold other users than those of {source}"] if differing else []
+    return _outcome(check, staged.manifest.rows, expected.rows, reasons, differing)
+
+
+def publication_matches(check: str, published: PublishRecord, rows_on_disk: int, scores: Manifest) -> Outcome:
+    """Whether the published rows are those of the day's scores. The record's keys were read from the published file."""
+    reasons = []
+    if published.sources.get(scores.stage) != scores.digest:
+        reasons.append("what is published was made from other scores")
+    if rows_on_disk != published.rows:
+        reasons.append(f"the published file has {rows_on_disk} rows, its footer says {published.rows}")
+    if published.keys != scores.keys:
+        reasons.append("the published users are not those that were scored")
+    return _outcome(check, rows_on_disk, scores.rows, reasons, [])
+
+
+def _outcome(check: str, rows: int, expected: int, reasons: list[str], table: list[dict[str, object]]) -> Outcome:
+    if not reasons and rows == 0:
+        return Outcome(check=check, result="not_evaluated", observed=0, limit=0, detail="there are no rows to compare")
+    return Outcome(
+        check=check,
+        result="fail" if reasons else "pass",
+        observed=rows,
+        limit=expected,
+        detail="; ".join(reasons) or f"{rows} rows, the same users",
+        table=tuple(table[:MAX_FILES_SHOWN]),
+    )
+
+
+def _foreign(made: Manifest, source: Manifest) -> Iterator[str]:
+    """Work of another day, or made from another version of its source."""
+    if made.day != source.day:
+        yield f"it is of {made.day}, and {source.stage} of {source.day}"
+    if made.made_from.get(source.stage) != source.digest:
+        yield f"it was made from another version of {source.stage}"
+
+
+def _uneven(made: Manifest, source: Manifest) -> Iterator[str]:
+    if made.rows != source.rows:
+        yield f"{made.rows} rows, but {source.rows} in {source.stage}"
+    elif made.keys != source.keys:
+        yield f"{made.rows} rows as in {source.stage}, but other users: some were lost and as many doubled or changed"
+
+
+def _misplaced(staged: Staged) -> Iterator[str]:
+    """What the folder holds beside or instead of what its manifest lists."""
+    listed = {entry.name for entry in staged.manifest.files}
+    there = {path.name for path in staged.folder.iterdir()} - {MANIFEST_FILE}
+    if there != listed:
+        yield f"files that its manifest does not list or lacks: {', '.join(sorted(there ^ listed))}"
+    for entry in staged.manifest.files:
+        if entry.name in there and (rows := _rows_in(staged, entry)) != entry.rows:
+            yield f"{entry.name} has {rows} rows, its manifest says {entry.rows}"
+
+
+def _rows_in(staged: Staged, entry: FileEntry) -> int:
+    with open_parquet(staged.folder / entry.name) as file:
+        return int(file.metadata.num_rows)
+
+
+def _differing_files(made: Manifest, source: Manifest) -> list[dict[str, object]]:
+    """The files of equal name that hold other users; nothing where the stages are cut differently."""
+    expected = {entry.name: entry for entry in source.files}
+    if expected.keys() != {entry.name for entry in made.files}:
+        return []
+    return [
+        {"file": entry.name, "rows": entry.rows, "expected_rows": expected[entry.name].rows}
+        for entry in made.files
+        if entry.keys != expected[entry.name].keys
+    ]

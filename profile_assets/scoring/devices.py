@@ -1,0 +1,41 @@
+"""Where a network runs: the processor, or a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from profile_assets.errors import ProfileError
+from profile_assets.scoring.settings import Device
+
+
+def resolve(device: Device) -> str:
+    """ "cpu" or "cuda"; ProfileError where a GPU is asked for and none is there."""
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise ProfileError(
+            "scoring.device is cuda, but torch sees no GPU here",
+            remedy='set it to "auto" or "cpu", or run where a GPU and a CUDA build of torch are',
+        )
+    return "cuda" if has_gpu and device != "cpu" else "cpu"
+
+
+def device_kind(device: Device) -> str:
+    """The kind of device, for fingerprints: two GPUs of one name compute the same."""
+    return f"cuda {torch.cuda.get_device_name()}" if resolve(device) == "cuda" else "cpu"
+
+
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch use `count` threads inside; as many as before afterwards."""
+    before = torch.get_num_threads()
+    if before == count:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,35 @@
+"""How a network is run over the rows of a day. Knows no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from profile_assets.errors import ProfileError
+
+Device = Literal["auto", "cpu", "cuda"]
+BATCH_MULTIPLE = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringSettings:
+    """`batch_rows` is the one shape of every forward; the last one is padded to it.
+
+    `device` "auto" takes a GPU where there is one. `threads` are torch's, in each scoring process. `workers` is the
+    number of scoring processes; None chooses it from cores, memory and devices, and 1 scores in this process.
+    """
+
+    batch_rows: int = 4096
+    device: Device = "auto"
+    threads: int = 1
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_rows < BATCH_MULTIPLE or self.batch_rows % BATCH_MULTIPLE:
+            raise ProfileError(
+                f"batch_rows is {self.batch_rows}", remedy=f"give a multiple of {BATCH_MULTIPLE}: 4096 is best on a CPU"
+            )
+        if self.threads < 1 or (self.workers is not None and self.workers < 1):
+            raise ProfileError(
+                f"{self.threads} threads, {self.workers} workers", remedy="give at least one, or leave workers out"
+            )

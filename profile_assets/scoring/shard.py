@@ -1,0 +1,101 @@
+"""One shard file scored: the piece of work that every engine maps over.
+
+A task names its files by path and needs nothing else, so it can run in any process that sees the same disk. It writes
+to a name that no other run uses; whoever handed it out renames the file. What lies there is always read again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from profile_assets.errors import AccountingError, CorruptError
+from profile_assets.scoring.fingerprint import FINGERPRINT
+from profile_assets.scoring.scorer import BATCH_ROWS, UNKNOWN, scorer_for
+from profile_assets.scoring.settings import ScoringSettings
+from profile_assets.storage.keys import KeySet
+from profile_assets.storage.parquet import corrupt_errors, iter_batches, read_footer
+from profile_assets.storage.records import FileEntry
+from profile_assets.storage.stages import describe
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardTask:
+    """Score the file `source` of a shard into `target`; exactly the users of `keys` must come out."""
+
+    source: Path
+    target: Path
+    bundle_path: Path
+    settings: ScoringSettings
+    fingerprint: str
+    keys: KeySet
+
+    @property
+    def name(self) -> str:
+        """The shard, as its file is called."""
+        return self.source.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardResult:
+    """A scored shard as it lies on the disk. `unknown` counts, by category, values that training never saw."""
+
+    name: str
+    entry: FileEntry
+    unknown: Mapping[str, int]
+    batch_rows: int
+
+
+def write_shard(task: ShardTask) -> float:
+    """Score the shard into the task's target; gives the seconds it took."""
+    began = time.perf_counter()
+    scorer = scorer_for(task.bundle_path, task.settings)
+    scorer.score_file(task.source, task.target, {FINGERPRINT: task.fingerprint})
+    return time.perf_counter() - began
+
+
+def read_shard(task: ShardTask, path: Path, *, seconds: float = 0.0) -> ShardResult:
+    """What lies at `path` as the scores of a task. AccountingError unless it holds exactly the users of the shard."""
+    entry = describe(path, seconds=seconds)
+    if entry.keys != task.keys:
+        raise AccountingError(
+            f"{task.name} holds {task.keys.count} users, its scores {entry.rows}, or other users",
+            remedy="run user_scores of that day again; if it happens twice, check the machine's disk and memory",
+        )
+    footer = read_footer(path)
+    with corrupt_errors(path):
+        return ShardResult(
+            name=task.name,
+            entry=dataclasses.replace(entry, name=task.name),
+            unknown=json.loads(footer[UNKNOWN]),
+            batch_rows=int(footer[BATCH_ROWS]),
+        )
+
+
+def score_shard(task: ShardTask) -> ShardResult:
+    """Score one shard and look at what was written."""
+    return read_shard(task, task.target, seconds=write_shard(task))
+
+
+def kept_shard(task: ShardTask, path: Path) -> ShardResult | None:
+    """The scores of an earlier run at `path`; None unless they were made of the same and every page is whole."""
+    if not has_fingerprint(path, task.fingerprint):
+        return None
+    try:
+        for _ in iter_batches(path):
+            pass
+        return read_shard(task, path)
+    except (CorruptError, AccountingError):  # about to be made again, which is its remedy
+        return None
+
+
+def has_fingerprint(path: Path, fingerprint: str) -> bool:
+    """Whether there is a score file with that fingerprint in a readable footer."""
+    try:
+        return path.exists() and read_footer(path).get(FINGERPRINT) == fingerprint
+    except CorruptError:
+        return False

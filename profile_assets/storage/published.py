@@ -1,0 +1,130 @@
+"""What is said of a published day: rows, keys, what it came from, under which verdict, and the state of each target.
+
+The offline table's file carries the same record in its footer, because the rename of that file is the commit: a
+record lost to a crash is written again from there. Days are published by record, never by a file's age.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from profile_assets.errors import CorruptError
+from profile_assets.storage import atomic
+from profile_assets.storage.keys import KeySet
+from profile_assets.storage.layout import Layout
+from profile_assets.storage.parquet import read_footer
+from profile_assets.storage.records import FORMAT, read_json
+
+OFFLINE = "offline"
+FOOTER_KEY = "publish_record"
+
+State = Literal["done", "pending"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetState:
+    """Whether readers of one target see the day, and the UTC moment of which that is said."""
+
+    state: State
+    at: dt.datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishRecord:
+    """One published day.
+
+    `sources` maps each stage to the manifest digest that was published; `null_rates` maps each column of the landed
+    table to its share of missing rows, for later days to compare themselves with.
+    """
+
+    day: dt.date
+    rows: int
+    keys: KeySet
+    verdict_digest: str
+    sources: Mapping[str, str]
+    bundle_id: str
+    null_rates: Mapping[str, float] = field(default_factory=dict)
+    targets: Mapping[str, TargetState]
+
+    @property
+    def is_offline_done(self) -> bool:
+        target = self.targets.get(OFFLINE)
+        return target is not None and target.state == "done"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "day": self.day.isoformat(),
+            "rows": self.rows,
+            "keys": self.keys.to_json(),
+            "verdict_digest": self.verdict_digest,
+            "sources": dict(self.sources),
+            "bundle_id": self.bundle_id,
+            "null_rates": dict(self.null_rates),
+            "targets": {
+                name: {"state": target.state, "at": target.at.isoformat()} for name, target in self.targets.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> PublishRecord:
+        return cls(
+            day=dt.date.fromisoformat(value["day"]),
+            rows=value["rows"],
+            keys=KeySet.from_json(value["keys"]),
+            verdict_digest=value["verdict_digest"],
+            sources=value["sources"],
+            bundle_id=value["bundle_id"],
+            null_rates=value["null_rates"],
+            targets={name: _target(target) for name, target in value["targets"].items()},
+        )
+
+
+def _target(value: Mapping[str, Any]) -> TargetState:
+    if value["state"] not in get_args(State):
+        raise ValueError(f"the state {value['state']!r}")
+    return TargetState(state=value["state"], at=dt.datetime.fromisoformat(value["at"]))
+
+
+def read_record(layout: Layout, day: dt.date) -> PublishRecord | None:
+    """The record of a day; None where there is none."""
+    path = layout.publish_record(day)
+    return _parse(read_json(path), path, day) if path.exists() else None
+
+
+def write_record(layout: Layout, record: PublishRecord) -> None:
+    """Make this the record of its day."""
+    atomic.write_json(layout.publish_record(record.day), record.to_json(), staging=layout.scratch("records"))
+
+
+def published_days(layout: Layout) -> list[dt.date]:
+    """The days that readers of the offline table see, oldest first."""
+    records = [_parse(read_json(path), path) for path in layout.publish_records.glob("*.json")]
+    return sorted(record.day for record in records if record.is_offline_done)
+
+
+def read_part_record(layout: Layout, day: dt.date) -> PublishRecord | None:
+    """The record in the footer of the day's published file, which is the truth; None where there is no such file."""
+    path = layout.offline_part(day)
+    if not path.exists():
+        return None
+    footer = read_footer(path)
+    if FOOTER_KEY not in footer:
+        raise CorruptError(f"{path} was not written by a publication", remedy=f"remove it and publish {day} again")
+    return _parse(footer[FOOTER_KEY], path, day)
+
+
+def _parse(value: Mapping[str, Any] | str, path: Path, day: dt.date | None = None) -> PublishRecord:
+    """The record that `value` holds, as JSON or read already; `path` is where it was found."""
+    try:
+        record = PublishRecord.from_json(json.loads(value) if isinstance(value, str) else value)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptError(f"{path} lacks or bends {error}", remedy="remove it and publish its day again") from error
+    if day not in (None, record.day):
+        raise CorruptError(f"{path} speaks of {record.day}", remedy=f"remove it and publish {day} again")
+    return record

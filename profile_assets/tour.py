@@ -1,0 +1,167 @@
+"""The commands that make something, with progress for people: prepare, train, backfill, show, and all four in a row."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from profile_assets.errors import ProfileError
+from profile_assets.feature_store import read
+from profile_assets.models.registry import read_pointer
+from profile_assets.profile import Deployment, load_deployment
+from profile_assets.storage.published import PublishRecord, published_days, read_record
+
+ONE_DAY = dt.timedelta(days=1)
+console = Console(highlight=False)
+
+
+def quickstart(days: int) -> None:
+    """Everything that the demo needs, each step only where it is not done yet."""
+    _prepare(_replaying())
+    deployment = load_deployment()
+    if read_pointer(deployment.layout, "stable") is None:
+        train()
+    last = _yesterday(deployment)
+    backfill(max(deployment.profile.start_day, last - (days - 1) * ONE_DAY), last, again=False)
+    show(None)
+    console.print("\n[bold]make ui[/] opens the graph at http://127.0.0.1:3000")
+
+
+def prepare_demo() -> None:
+    """The demo's exports up to yesterday."""
+    _prepare(_replaying())
+
+
+def train() -> None:
+    """A new bundle, through Dagster."""
+    deployment = load_deployment()
+    with _step("training a model") as said:
+        from profile_assets.orchestration.launch import session
+
+        with session(deployment) as runs:
+            runs.train()
+        stable = read_pointer(deployment.layout, "stable")
+        said(f"stable is {stable.bundle_id}" if stable else "no bundle is stable")
+
+
+def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
+    """Each day of a range, oldest first; days that are published are skipped unless `again`."""
+    deployment = load_deployment()
+    days = _wanted(deployment, first, last, again=again)
+    if not days:
+        console.print(f"[green]✓[/] {first} to {last}: published already")
+        return
+    from profile_assets.orchestration.launch import session
+
+    with session(deployment) as runs, _progress() as bar:
+        task = bar.add_task("", total=len(days))
+        for day in days:
+            bar.update(task, description=f"scoring {day}")
+            runs.score(day)
+            bar.advance(task)
+            bar.console.print(f"[green]✓[/] {day}: {_record(deployment, day).rows:,} users published")
+
+
+def show(day: dt.date | None) -> None:
+    """The published days, and a few rows of one."""
+    deployment = load_deployment()
+    days = published_days(deployment.layout)
+    if not days:
+        raise ProfileError("nothing is published yet", remedy="run `make run`, or backfill a day")
+    _show_days(deployment, days[-10:])
+    _show_rows(deployment, day or days[-1])
+
+
+def generate_demo(users: int, days: int, seed: int) -> None:
+    """A made-up table of any size."""
+    from profile_assets.users.generate import generate
+
+    deployment = load_deployment()
+    with _step(f"{users:,} users a day") as said:
+        generate(deployment.root, num_users=users, days=_last_days(_yesterday(deployment), days), seed=seed)
+        said(f"{deployment.root / 'generated'}")
+
+
+def _replaying() -> Deployment:
+    deployment = load_deployment()
+    if deployment.profile.replay is None:
+        raise ProfileError(
+            f"the profile {deployment.profile.name} replays no recorded history",
+            remedy="unset PROFILE_CONFIG for the demo, or use train and backfill for a table of your own",
+        )
+    return deployment
+
+
+def _prepare(deployment: Deployment) -> None:
+    from profile_assets.users.demo import prepare
+
+    with _progress() as bar:
+        task = bar.add_task("the demo's daily exports", total=None)
+        report = prepare(
+            deployment.root, deployment.today(), lambda done, total: bar.update(task, completed=done, total=total)
+        )
+    console.print(f"[green]✓[/] the demo's daily exports: {report.message}")
+
+
+def _wanted(deployment: Deployment, first: dt.date, last: dt.date, *, again: bool) -> list[dt.date]:
+    start, newest = deployment.profile.start_day, _yesterday(deployment)
+    if first < start or last > newest or first > last:
+        raise ProfileError(f"{first} to {last} is not within {start} to {newest}", remedy="choose days in that range")
+    published = set() if again else set(published_days(deployment.layout))
+    return [day for day in _last_days(last, (last - first).days + 1) if day not in published]
+
+
+def _last_days(last: dt.date, count: int) -> list[dt.date]:
+    """`count` days that end with `last`, oldest first."""
+    return [last - back * ONE_DAY for back in reversed(range(count))]
+
+
+def _record(deployment: Deployment, day: dt.date) -> PublishRecord:
+    record = read_record(deployment.layout, day)
+    if record is None:
+        raise ProfileError(f"{day} is not published", remedy=f"run `profile-assets backfill {day} {day}`")
+    return record
+
+
+def _yesterday(deployment: Deployment) -> dt.date:
+    return deployment.today() - ONE_DAY
+
+
+@contextmanager
+def _step(what: str) -> Iterator[Callable[[str], None]]:
+    """A spinner while the step works, one line when it is done."""
+    said: list[str] = []
+    with console.status(f"{what} ..."):
+        yield said.append
+    console.print(f"[green]✓[/] {what}{': ' if said else ''}{'; '.join(said)}")
+
+
+def _progress() -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+
+
+def _show_days(deployment: Deployment, days: Sequence[dt.date]) -> None:
+    table = Table(title=f"{deployment.profile.name}: {deployment.layout.offline}", title_justify="left")
+    for column in ("day", "users", "bundle", "published"):
+        table.add_column(column, justify="right" if column == "users" else "left")
+    for day in days:
+        record = _record(deployment, day)
+        published_at = record.targets["offline"].at.isoformat(sep=" ", timespec="seconds")
+        table.add_row(str(day), f"{record.rows:,}", record.bundle_id, published_at)
+    console.print(table)
+
+
+def _show_rows(deployment: Deployment, day: dt.date) -> None:
+    rows = read.read_day(deployment.layout, day).sort_by([("score", "descending")]).slice(0, 5).to_pylist()
+    table = Table(title=f"the highest scores of {day}", title_justify="left")
+    for column in ("user_id", "score"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(row["user_id"], f"{row['score']:.4f}")
+    console.print(table)

@@ -1,0 +1,141 @@
+"""CSV files with a header as raw batches, every column as the text that stands there.
+
+A row with too many or too few fields is broken, not lost. A file that was cut short is refused where that can be
+seen: a quote that is opened and never closed, or a last row that lacks both fields and a line end. Rows are numbered
+without the header and without empty lines.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.fs as pafs
+
+from profile_assets.errors import SourceError
+from profile_assets.users.batches import BrokenRow, RawBatch, bounded
+from profile_assets.users.source import CsvSettings, SourceFile, source_errors
+
+_BLOCK_BYTES = 8 << 20
+
+
+class CsvReader:
+    """One CSV file."""
+
+    def __init__(self, system: pafs.FileSystem, file: SourceFile, settings: CsvSettings) -> None:
+        self.file = file
+        self._system = system
+        self._settings = settings
+        with source_errors(file.path), self._stream() as stream:
+            names = self._open(stream, wanted=[], broken=[]).schema.names
+        self._schema = pa.schema([(name, pa.string()) for name in names])
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[RawBatch]:
+        wanted = [name for name in columns if name in self._schema.names]
+        broken: list[BrokenRow] = []
+        with source_errors(self.file.path):
+            stream = self._stream()
+        with stream:
+            yield from self._numbered(stream, wanted, broken)
+
+    def _numbered(self, stream: WatchedCsv, wanted: list[str], broken: list[BrokenRow]) -> Iterator[RawBatch]:
+        start, told = 1, 0
+        ending = ""
+        last_column = self._schema.names[-1]  # an unclosed quote shows there: read, though not always asked for
+        for block in self._blocks(stream, sorted({*wanted, last_column}), broken):
+            for rows in bounded(block):
+                numbers = _skipping(start, rows.num_rows, broken)
+                news = tuple(broken[told:])  # Arrow reads ahead: more may come while this batch is worked on
+                told += len(news)
+                yield RawBatch(file=self.file, rows=rows.select(wanted), numbers=numbers, broken=news)
+                if rows.num_rows:
+                    start, ending = int(numbers[-1]) + 1, rows.column(last_column)[-1].as_py()
+        is_short = bool(broken) and broken[-1].number >= start
+        self._require_whole(stream, broken[-1].text if is_short else ending, is_short=is_short)
+        nothing = pa.RecordBatch.from_pylist([], self._schema).select(wanted)
+        yield RawBatch(file=self.file, rows=nothing, numbers=np.arange(0), broken=tuple(broken[told:]))
+
+    def _blocks(self, stream: WatchedCsv, wanted: list[str], broken: list[BrokenRow]) -> Iterator[pa.RecordBatch]:
+        with source_errors(self.file.path):
+            batches = self._open(stream, wanted=wanted, broken=broken)
+        while True:
+            with source_errors(self.file.path):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    def _stream(self) -> WatchedCsv:
+        return WatchedCsv(self._system.open_input_stream(self.file.path, compression="detect"))
+
+    def _open(self, stream: WatchedCsv, *, wanted: list[str], broken: list[BrokenRow]) -> pacsv.CSVStreamingReader:
+        def set_aside(row: Any) -> str:
+            reason = f"{row.actual_columns} fields instead of {row.expected_columns}"
+            broken.append(BrokenRow(number=row.number - 1, reason=reason, text=row.text))
+            return "skip"
+
+        return pacsv.open_csv(
+            stream,
+            read_options=pacsv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            parse_options=pacsv.ParseOptions(
+                delimiter=self._settings.delimiter, newlines_in_values=True, invalid_row_handler=set_aside
+            ),
+            convert_options=pacsv.ConvertOptions(
+                column_types={name: pa.string() for name in wanted}, include_columns=wanted, strings_can_be_null=False
+            ),
+        )
+
+    def _require_whole(self, stream: WatchedCsv, ending: str, *, is_short: bool) -> None:
+        """SourceError where the file evidently ends in the middle of its last row, whose text ends in `ending`."""
+        is_open_quote = stream.quotes % 2 == 1 and (not stream.has_line_end or "\n" in ending)
+        if is_open_quote or (is_short and not stream.has_line_end):
+            raise SourceError(
+                f"{self.file.path} was cut short: its last row has no end",
+                remedy="write that file again, whole, then run the day again",
+            )
+
+
+def _skipping(start: int, rows: int, broken: Sequence[BrokenRow]) -> np.ndarray:
+    """The numbers of the next `rows` good rows from `start` on, those of broken rows left out."""
+    taken = np.array([row.number for row in broken if row.number >= start], dtype=np.int64)
+    numbers = np.arange(start, start + rows + len(taken))
+    return numbers[~np.isin(numbers, taken)][:rows]
+
+
+class WatchedCsv(io.RawIOBase):
+    """The bytes of a CSV, its quotes counted, and a line end added after the last row where it has none.
+
+    Arrow takes a header without a line end for an empty file, and an unclosed quote for a very long value.
+    """
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        super().__init__()
+        self._stream = stream
+        self._is_over = False
+        self.quotes = 0
+        self.has_line_end = True
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._is_over:
+            return b""
+        data: bytes = self._stream.read(size)
+        self._is_over = len(data) < size
+        if data:
+            self.quotes += data.count(b'"')
+            self.has_line_end = data.endswith((b"\n", b"\r"))
+        return data if self.has_line_end or not self._is_over else data + b"\n"
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()

@@ -1,0 +1,208 @@
+"""Where a day's users lie: files below a folder, one file, or the same on S3; found, listed and digested.
+
+A path with `{day}` in it is a template of a file or a folder; any other is the root of a hive table, with the day
+in `<hive_key>=YYYY-MM-DD/` below it. What lies beside the data is never read: names that begin with `_` or `.`
+(markers, checksums, `_temporary/`), other suffixes, empty files. Credentials for S3 come from the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from profile_assets.errors import SourceError, StorageError
+from profile_assets.storage.records import digest_of
+
+Format = Literal["parquet", "csv", "ndjson"]
+
+_SUFFIXES: dict[str, tuple[str, ...]] = {
+    "parquet": (".parquet", ".parq", ".pq"),
+    "csv": (".csv", ".tsv", ".txt"),
+    "ndjson": (".ndjson", ".jsonl", ".json"),
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+_S3 = "s3://"
+_HASH_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvSettings:
+    """How numbers and missing values are written in CSV. `null_values` never apply to the id."""
+
+    delimiter: str = ","
+    decimal: str = "."
+    thousands: str | None = None
+    null_values: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings:
+    """A source of one table a day. `success_marker` (such as `_SUCCESS`): a file that must lie in the day's folder."""
+
+    path: str
+    format: Format
+    hive_key: str = "day"
+    csv: CsvSettings = CsvSettings()
+    s3_endpoint: str | None = None
+    success_marker: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """One data file. `name` is its path within the day; `modified_ns` only tells whether it moved under a reader."""
+
+    name: str
+    path: str
+    size_bytes: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceDay:
+    """What a day's source is made of. `digest` covers names, sizes, contents and how they are read, not times."""
+
+    day: dt.date
+    files: tuple[SourceFile, ...]
+    ignored: tuple[str, ...]
+    digest: str
+
+
+def day_path(settings: SourceSettings, day: dt.date) -> str:
+    """The file or folder of a day."""
+    if "{day}" in settings.path:
+        return settings.path.replace("{day}", day.isoformat())
+    return f"{settings.path.rstrip('/')}/{settings.hive_key}={day.isoformat()}"
+
+
+def filesystem(settings: SourceSettings) -> pafs.FileSystem:
+    """The file system that the paths of `SourceFile` belong to."""
+    if not settings.path.startswith(_S3):
+        return pafs.LocalFileSystem()
+    return pafs.S3FileSystem(endpoint_override=settings.s3_endpoint)
+
+
+def find_day(settings: SourceSettings, day: dt.date) -> SourceDay:
+    """The day's files, in the order of their names, with the digest of what they hold.
+
+    Raises SourceError where there are none, or where the marker that the settings ask for is not there yet.
+    """
+    files, ignored = _listing(settings, day)
+    where = day_path(settings, day)
+    if settings.success_marker and settings.success_marker not in ignored:
+        raise SourceError(
+            f"the source of {day}, {where}, has no {settings.success_marker}",
+            remedy="wait until its writer has finished, or take success_marker out of the profile",
+        )
+    if not files:
+        beside = f" (only {', '.join(ignored[:5])})" if ignored else ""
+        raise SourceError(
+            f"the source of {day}, {where}, holds no {settings.format} data{beside}",
+            remedy="write that day's files, or correct the source's path and format in the profile",
+        )
+    return SourceDay(day=day, files=files, ignored=ignored, digest=_digest(settings, files))
+
+
+def list_day(settings: SourceSettings, day: dt.date) -> tuple[SourceFile, ...]:
+    """The day's files as they are now, without reading them; empty while there is nothing or its marker is missing."""
+    files, ignored = _listing(settings, day)
+    is_marked = not settings.success_marker or settings.success_marker in ignored
+    return files if is_marked else ()
+
+
+def require_unchanged(settings: SourceSettings, found: SourceDay) -> None:
+    """SourceError where files came, went or were rewritten since the day was found."""
+    files, _ = _listing(settings, found.day)
+    changed = sorted({file.path for file in set(files) ^ set(found.files)})
+    if changed:
+        raise SourceError(
+            f"the source of {found.day} changed while it was read: {', '.join(changed[:5])}",
+            remedy="let its writer finish, then run the day again",
+        )
+
+
+@contextlib.contextmanager
+def source_errors(path: str) -> Iterator[None]:
+    """What a file system or Arrow says of a source, as SourceError; as StorageError where the object store failed."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, EOFError) as error:
+        text = str(error)
+        if isinstance(error, OSError) and "AWS Error" in text and "NO_SUCH_" not in text:
+            raise StorageError(
+                f"{path}: {text}", remedy="check the endpoint, the network and the credentials, then run the day again"
+            ) from error
+        raise SourceError(
+            f"{path} cannot be read: {text}", remedy="write that file again, whole, then run the day again"
+        ) from error
+
+
+def _listing(settings: SourceSettings, day: dt.date) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """The day's data files and the names of everything else that lies there."""
+    root = _plain_path(settings, day)
+    with source_errors(root):
+        system = filesystem(settings)
+        info = system.get_file_info(root)
+        if info.type == pafs.FileType.File:
+            return ((_file(info, info.base_name),) if info.size else ()), ()
+        if info.type == pafs.FileType.NotFound:
+            return (), ()
+        entries = [
+            entry
+            for entry in system.get_file_info(pafs.FileSelector(root, recursive=True))
+            if entry.type == pafs.FileType.File
+        ]
+    named = sorted((str(PurePosixPath(entry.path).relative_to(root)), entry) for entry in entries)
+    files = tuple(_file(entry, name) for name, entry in named if _is_data(name, entry.size, settings.format))
+    taken = {file.name for file in files}
+    return files, tuple(name for name, _ in named if name not in taken)
+
+
+def _plain_path(settings: SourceSettings, day: dt.date) -> str:
+    path = day_path(settings, day)
+    if path.startswith(_S3):
+        return path.removeprefix(_S3).rstrip("/")
+    if not PurePosixPath(path).is_absolute():
+        raise SourceError(
+            f"the source's path {settings.path!r} is not absolute", remedy="write an absolute path or s3://bucket/key"
+        )
+    return os.path.normpath(path)
+
+
+def _file(info: pafs.FileInfo, name: str) -> SourceFile:
+    return SourceFile(name=name, path=info.path, size_bytes=info.size, modified_ns=info.mtime_ns or 0)
+
+
+def _is_data(name: str, size_bytes: int, file_format: str) -> bool:
+    parts = PurePosixPath(name).parts
+    if not size_bytes or any(part.startswith(("_", ".")) for part in parts):
+        return False
+    last = parts[-1].lower()
+    if file_format != "parquet":
+        last = next((last.removesuffix(suffix) for suffix in _COMPRESSED if last.endswith(suffix)), last)
+    return "." not in last or last.endswith(_SUFFIXES[file_format])
+
+
+def _digest(settings: SourceSettings, files: tuple[SourceFile, ...]) -> str:
+    system = filesystem(settings)
+    contents = [[file.name, file.size_bytes, _content(system, file)] for file in files]
+    return digest_of([settings.format, asdict(settings.csv), contents])
+
+
+def _content(system: pafs.FileSystem, file: SourceFile) -> str:
+    """An object's ETag where the store gives one, else blake2b-256 of the bytes."""
+    with source_errors(file.path), system.open_input_stream(file.path, compression=None) as stream:
+        if tag := (stream.metadata() or {}).get("ETag"):
+            return str(tag.decode())
+        digest = hashlib.blake2b(digest_size=32)
+        while block := stream.read(_HASH_BLOCK_BYTES):
+            digest.update(block)
+        return digest.hexdigest()

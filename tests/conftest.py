@@ -1,0 +1,23 @@
+"""What every test may use. A test marked `service(name)` runs only where that server can be started.
+
+Without it the test is skipped and named at the end; under REQUIRE_SERVICES=1 it fails instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+PROGRAMS = {"chromium": "chromium"}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("service"):
+        name = str(mark.args[0])
+        if shutil.which(PROGRAMS[name]) is None:
+            message = f"{name} is not installed"
+            if os.environ.get("REQUIRE_SERVICES") == "1":
+                pytest.fail(message)
+            pytest.skip(message)

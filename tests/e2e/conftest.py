@@ -1,0 +1,66 @@
+"""The whole job on the real customers: one root that the tests of this room share, and ways to start their own."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from profile_assets.models.registry import read_pointer
+from profile_assets.orchestration.build import build_definitions
+from profile_assets.orchestration.launch import Session
+from profile_assets.profile import Deployment, load_deployment
+from profile_assets.users.demo import prepare
+
+TODAY = dt.datetime.now(dt.UTC).date()
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A deployment with its source prepared and a model trained, and a Dagster instance of its own."""
+
+    deployment: Deployment
+    instance: dg.DagsterInstance
+
+    @property
+    def session(self) -> Session:
+        return Session(
+            deployment=self.deployment, definitions=build_definitions(self.deployment), instance=self.instance
+        )
+
+    @property
+    def days(self) -> list[dt.date]:
+        """The three newest days of the demo."""
+        return [TODAY - dt.timedelta(days=back) for back in (3, 2, 1)]
+
+
+@pytest.fixture(scope="session")
+def demo_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The demo prepared, trained, and its three newest days published. Tests only read it."""
+    root = tmp_path_factory.mktemp("demo")
+    prepare(root, TODAY)
+    deployment = load_deployment(environment={"PROFILE_DATA": str(root)})
+    with dg.DagsterInstance.local_temp(str(root / "dagster")) as instance:
+        world = World(deployment=deployment, instance=instance)
+        world.session.train()
+        assert read_pointer(deployment.layout, "stable") is not None
+        for day in world.days:
+            world.session.score(day)
+        yield world
+
+
+@pytest.fixture
+def fresh_world(demo_world: World, tmp_path: Path) -> Iterator[World]:
+    """A copy of the demo's source and model with nothing scored yet, to be broken as a test likes."""
+    import shutil
+
+    layout = demo_world.deployment.layout
+    shutil.copytree(layout.root / "demo", tmp_path / "demo")
+    shutil.copytree(layout.models, tmp_path / layout.name / "models")
+    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
+        deployment = load_deployment(environment={"PROFILE_DATA": str(tmp_path)})
+        yield World(deployment=deployment, instance=instance)

@@ -1,0 +1,66 @@
+"""The command line as its users know it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import typer.main
+
+from profile_assets.cli import app
+
+
+def test_the_commands_are_these():
+    group = typer.main.get_group(app)
+    assert sorted(group.commands) == [
+        "backfill",
+        "check",
+        "demo",
+        "fields",
+        "freshness",
+        "lookup",
+        "quickstart",
+        "show",
+        "train",
+    ]
+
+
+def test_help_imports_nothing_heavy():
+    heavy = {"torch", "dagster", "pandas", "pyarrow", "pydantic", "rich"}
+    code = f"import profile_assets.cli, sys; print(sorted({heavy} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "profile_assets.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+
+
+def test_a_mistake_is_one_clear_message_and_not_a_stack(tmp_path):
+    path = tmp_path / "p.toml"
+    path.write_text('name = "Risk"\n')
+    done = run("check", str(path))
+    assert done.returncode == 1
+    assert "mistake(s)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_published_says_what_to_do(tmp_path):
+    done = run("show", PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert "nothing is published yet" in done.stderr
+    assert "make run" in done.stderr
+
+
+def test_a_lookup_in_an_empty_store_says_so(tmp_path):
+    done = run("lookup", "0", PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert "nothing of purchase_30d is published" in done.stderr
+
+
+def test_freshness_tells_cron(tmp_path):
+    done = run("freshness", PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout.startswith("stale: ")
