@@ -11,6 +11,7 @@ import datetime as dt
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +22,13 @@ from profile_assets.models.network import WideAndDeep
 from profile_assets.models.registry import set_first_stable
 from profile_assets.profile import Deployment, load_deployment
 from profile_assets.shards.split import split
-from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, Layout
+from profile_assets.storage.layout import USER_SHARDS, Layout
 from profile_assets.storage.stages import commit
 from profile_assets.users.day_folders import PART_FILE, day_folder
 from profile_assets.users.generate import USERS_SCHEMA, generate
 from profile_assets.users.land import commit_landing, land
 
+NAME = "load"
 FIRST_DAY = dt.date(2026, 1, 5)
 BUNDLE_SAMPLE = 500_000  # users that the vocabularies are read off
 _SEED = 20260105
@@ -81,14 +83,21 @@ def prepare(root: Path, *, users: int, shards: int = 16, num_days: int = 1, numb
     return world
 
 
-def other_root(world: World, root: Path) -> World:
-    """The same source and model under a root where nothing has been done yet. The files are shared, not copied."""
+def other_root(world: World, root: Path, *, stages: Sequence[str] = ()) -> World:
+    """The same source and model under another root, where of the first day only `stages` are done.
+
+    The files are linked, not copied.
+    """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     shutil.copytree(world.root / "generated", root / "generated", copy_function=os.link)
     shutil.copytree(world.layout.models, root / world.layout.name / "models", copy_function=os.link)
     shutil.copy(world.profile, root / "profile.toml")
-    return World(root=root, users=world.users, days=world.days, profile=root / "profile.toml")
+    other = World(root=root, users=world.users, days=world.days, profile=root / "profile.toml")
+    for stage in stages:
+        done, there = (one.layout.stage(stage, world.days[0]) for one in (world, other))
+        shutil.copytree(done, there, copy_function=os.link)
+    return other
 
 
 def profile_text(shards: int, numbers: str) -> str:
@@ -97,7 +106,7 @@ def profile_text(shards: int, numbers: str) -> str:
     columns = [name for name in types if name != "user_id"]
     contract = "\n".join(f'[[contract.columns]]\nname = "{name}"\ntype = "{types[name]}"' for name in columns)
     features = ", ".join(f'{{ name = "{name}" }}' for name in columns)
-    return f"""name = "load"
+    return f"""name = "{NAME}"
 time_zone = "UTC"
 start_day = {FIRST_DAY}
 [source]
@@ -133,11 +142,3 @@ def _land_and_split(world: World, shards: int) -> None:
     deployment, layout, day = world.deployment, world.layout, world.days[0]
     commit_landing(layout, day, land(deployment.source, deployment.contract, day, layout))
     commit(layout, day, split(layout, day, shards))
-
-
-def landed_root(world: World, root: Path) -> World:
-    """Like `other_root`, with the first day landed."""
-    other = other_root(world, root)
-    day = world.days[0]
-    shutil.copytree(world.layout.stage(RAW_USERS, day), other.layout.stage(RAW_USERS, day), copy_function=os.link)
-    return other

@@ -89,7 +89,9 @@ def run(module: str, job: dict[str, Any], *, scratch: Path, cores: int | None = 
 
 
 def _pinned(cores: int | None) -> list[str]:
-    return [] if cores is None else ["taskset", "--cpu-list", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))]
+    return (
+        [] if cores is None else ["taskset", "--cpu-list", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))]
+    )
 
 
 @contextlib.contextmanager

@@ -74,7 +74,9 @@ def report(
     rival = always_on(night, peak_per_s=peak, replica_per_s=best.capacity_per_s)
     console.print(_comparison(night, plan, rival, best))
     if peak_per_s is None:
-        console.print(f"peak: every user once a day, {BUSIEST_HOUR:.0%} of them in the busiest hour; --peak gives another")
+        console.print(
+            f"peak: every user once a day, {BUSIEST_HOUR:.0%} of them in the busiest hour; --peak gives another"
+        )
 
 
 def _print_night(console: Console, night: Night, plan: NightPlan, rate: Rate) -> None:

@@ -25,13 +25,12 @@ from torch.nn import functional
 from profile_assets.errors import DataError
 from profile_assets.features.encode import Encoded, encode
 from profile_assets.features.spec import FeatureSettings, FeatureSpec, fit_spec
-from profile_assets.models.baseline import LogisticRegression, fit_baseline
-from profile_assets.models.metrics import auc, bootstrap_differences, log_loss
+from profile_assets.models.baseline import fit_baseline
+from profile_assets.models.metrics import log_loss
 from profile_assets.models.network import WideAndDeep, build_network
+from profile_assets.models.report import logits_of, measure
 from profile_assets.models.settings import NetworkSettings, TrainingSettings, check_split
 from profile_assets.models.snapshot import LABEL, record_of
-
-_EVALUATION_ROWS = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +88,18 @@ def train(
         rows, selection = _rows(learned, spec), _rows(snapshots[settings.selection_day], spec)
         network, epochs = _fit(rows, selection, spec, network_settings, settings, progress)
         baseline = fit_baseline(rows.encoded, rows.labels, spec)
-        days = [_measure(network, baseline, day, snapshots[day], spec, settings) for day in _measured(settings)]
+        days = [
+            measure(
+                network,
+                baseline,
+                day,
+                snapshots[day],
+                spec,
+                is_selection=day == settings.selection_day,
+                seed=settings.seed,
+            )
+            for day in (settings.selection_day, *sorted(settings.report_days))
+        ]
     best = max(epoch.number for epoch in epochs if epoch.is_best)
     return Trained(
         network=network,
@@ -188,54 +198,6 @@ def _epoch(network: WideAndDeep, optimizer: torch.optim.Optimizer, rows: _Rows, 
         optimizer.step()
         total += float(loss.detach()) * len(chosen)
     return total / len(rows.labels)
-
-
-def logits_of(network: WideAndDeep, encoded: Encoded) -> np.ndarray:
-    """float32 (n,), in eval mode."""
-    network.eval()
-    numeric, categories = torch.from_numpy(encoded.numeric), torch.from_numpy(encoded.categories)
-    with torch.inference_mode():
-        parts = [
-            network(*pair)
-            for pair in zip(
-                numeric.split(_EVALUATION_ROWS, dim=1), categories.split(_EVALUATION_ROWS, dim=1), strict=True
-            )
-        ]
-        return np.asarray(torch.cat(parts).numpy())
-
-
-def _measured(settings: TrainingSettings) -> list[dt.date]:
-    return [settings.selection_day, *sorted(settings.report_days)]
-
-
-def _measure(
-    network: WideAndDeep,
-    baseline: LogisticRegression,
-    day: dt.date,
-    table: pa.Table,
-    spec: FeatureSpec,
-    settings: TrainingSettings,
-) -> dict[str, Any]:
-    """One row of the report. The intervals are those of network less baseline."""
-    encoded, labels = encode(table, spec), table.column(LABEL).to_numpy().astype(np.float64)
-    ours, theirs = logits_of(network, encoded), baseline.logits(encoded).numpy()
-    by_auc, by_loss = bootstrap_differences(ours, theirs, labels, seed=settings.seed)
-    is_selection = day == settings.selection_day
-    return {
-        "day": day.isoformat(),
-        "role": "selection" if is_selection else "report",
-        "note": "this day chose the epoch: its figures are optimistic" if is_selection else "",
-        "rows": len(labels),
-        "positives": int(labels.sum()),
-        "auc": auc(ours, labels),
-        "log_loss": log_loss(ours, labels),
-        "baseline_auc": auc(theirs, labels),
-        "baseline_log_loss": log_loss(theirs, labels),
-        "auc_difference": None if by_auc is None else asdict(by_auc),
-        "log_loss_difference": asdict(by_loss),
-        "is_worse_than_baseline": by_loss.low > 0 or (by_auc is not None and by_auc.high < 0),
-        "unknown": encoded.unknown,
-    }
 
 
 def _provenance(

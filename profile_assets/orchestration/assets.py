@@ -7,8 +7,7 @@ Rooms that need torch or Great Expectations are imported inside the bodies, so t
 
 import datetime as dt
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import dagster as dg
 
@@ -29,7 +28,8 @@ from profile_assets.quality.gates import check_names
 from profile_assets.storage.layout import EXPORT, RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.stages import commit
 
-Events = Iterator[dg.AssetCheckResult | dg.MaterializeResult]
+Decorator = Callable[[Callable[..., "Events"]], dg.AssetsDefinition]
+Events = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
 
 
 def daily_assets(deployment: Deployment) -> list[dg.AssetsDefinition]:
@@ -42,26 +42,25 @@ def daily_assets(deployment: Deployment) -> list[dg.AssetsDefinition]:
     ]
 
 
-def _declared(deployment: Deployment, stage: str, *upstream: str, kinds: set[str]) -> dict[str, Any]:
-    """What Dagster is told of a daily asset; `stage` is its name."""
+def _daily_asset(deployment: Deployment, stage: str, *upstream: str, kinds: set[str]) -> Decorator:
+    """Declares a stage to Dagster: its key, its days, what it is made from, and the checks it yields itself."""
     key, days = key_of(deployment, stage), daily_partitions(deployment.profile)
-    return {
-        "key": key,
-        "partitions_def": days,
-        "deps": [key_of(deployment, name) for name in upstream],
-        "group_name": deployment.profile.name,
-        "kinds": kinds,
-        "check_specs": [
-            dg.AssetCheckSpec(name=name, asset=key, partitions_def=days, blocking=True) for name in check_names()[stage]
-        ],
-    }
+    checks = check_names()[stage]
+    return dg.asset(
+        key=key,
+        partitions_def=days,
+        deps=[key_of(deployment, name) for name in upstream],
+        group_name=deployment.profile.name,
+        kinds=kinds,
+        check_specs=[dg.AssetCheckSpec(name=name, asset=key, partitions_def=days, blocking=True) for name in checks],
+    )
 
 
 def raw_users(deployment: Deployment) -> dg.AssetsDefinition:
     """The day's users as the source gave them: cast to the contract, bad rows set aside."""
     layout, contract = deployment.layout, deployment.contract
 
-    @dg.asset(**_declared(deployment, RAW_USERS, kinds={"parquet"}))
+    @_daily_asset(deployment, RAW_USERS, kinds={"parquet"})
     def raw_users(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.quality.gates import find_baseline, judge_raw
         from profile_assets.users.land import commit_landing, land
@@ -85,7 +84,7 @@ def user_shards(deployment: Deployment) -> dg.AssetsDefinition:
     """The day's users dealt into n files by md5(user_id) modulo n."""
     layout = deployment.layout
 
-    @dg.asset(**_declared(deployment, USER_SHARDS, RAW_USERS, kinds={"parquet"}))
+    @_daily_asset(deployment, USER_SHARDS, RAW_USERS, kinds={"parquet"})
     def user_shards(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.quality.gates import judge_shards
         from profile_assets.shards.split import split
@@ -107,7 +106,7 @@ def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
     """A score for every user of the day, by the bundle that the registry's `stable` names."""
     layout = deployment.layout
 
-    @dg.asset(**_declared(deployment, USER_SCORES, USER_SHARDS, MODEL_BUNDLE, kinds={"pytorch", "parquet"}))
+    @_daily_asset(deployment, USER_SCORES, USER_SHARDS, MODEL_BUNDLE, kinds={"pytorch", "parquet"})
     def user_scores(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.models.registry import stable_bundle
         from profile_assets.quality.gates import judge_scores
@@ -131,7 +130,7 @@ def feature_store_export(deployment: Deployment) -> dg.AssetsDefinition:
     """The day, visible to readers: one file, swapped in by one rename, then the publish record."""
     layout, profile = deployment.layout, deployment.profile
 
-    @dg.asset(**_declared(deployment, EXPORT, USER_SCORES, kinds={"parquet"}))
+    @_daily_asset(deployment, EXPORT, USER_SCORES, kinds={"parquet"})
     def feature_store_export(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.feature_store.publish import publish
         from profile_assets.quality.gates import judge_export

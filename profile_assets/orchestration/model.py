@@ -25,7 +25,7 @@ def model_bundle(deployment: Deployment) -> dg.AssetsDefinition:
         kinds={"pytorch"},
         description="An immutable bundle: weights, signature, feature spec, metrics, data snapshot, provenance.",
     )
-    def model_bundle(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+    def model_bundle(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         with dagster_errors(context):
             from profile_assets.models.making import make_bundle
 

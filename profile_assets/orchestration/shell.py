@@ -24,6 +24,8 @@ from profile_assets.storage.verdicts import Outcome
 if TYPE_CHECKING:  # it comes with torch
     from profile_assets.scoring.day import ShardDone
 
+Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext
+
 MAX_RETRIES = 2
 FIRST_RETRY_S = 60
 
@@ -55,7 +57,7 @@ def writing(
 
 
 @contextlib.contextmanager
-def dagster_errors(context: dg.AssetExecutionContext) -> Iterator[None]:
+def dagster_errors(context: Context) -> Iterator[None]:
     """Permanent errors end the run at once; transient ones ask for a retry, after 1 and then 10 minutes."""
     try:
         yield

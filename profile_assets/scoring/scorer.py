@@ -21,7 +21,7 @@ from profile_assets.models.bundle import Bundle, load_bundle
 from profile_assets.scoring.devices import resolve, torch_threads
 from profile_assets.scoring.pipeline import ahead, even_blocks
 from profile_assets.scoring.settings import BATCH_MULTIPLE, ScoringSettings
-from profile_assets.storage.parquet import ParquetSink, iter_batches
+from profile_assets.storage.parquet import ParquetSink, is_text, iter_batches, open_parquet
 from profile_assets.storage.stages import ID_COLUMN
 
 SCORE_COLUMN = "score"
@@ -128,8 +128,9 @@ class Scorer:
 
     def _encoded(self, source: Path) -> Generator[tuple[pa.ChunkedArray, Encoded], None, None]:
         spec = self.bundle.spec
-        categories = [feature.name for feature in spec.categorical]
-        batches = iter_batches(source, columns=[ID_COLUMN, *spec.columns], dictionary=categories, batch_rows=BLOCK_ROWS)
+        with open_parquet(source) as file:
+            text = [field.name for field in file.schema_arrow if field.name in spec.columns and is_text(field.type)]
+        batches = iter_batches(source, columns=[ID_COLUMN, *spec.columns], dictionary=text, batch_rows=BLOCK_ROWS)
         block_rows = self.batch_rows * max(1, BLOCK_ROWS // self.batch_rows)
         for block in even_blocks(batches, block_rows):
             yield block.column(ID_COLUMN).cast(pa.string()), encode(block, spec)

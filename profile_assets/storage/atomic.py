@@ -69,7 +69,7 @@ def replace_file(staged: Path, final: Path) -> None:
     with disk_errors("cannot commit", final):
         final.parent.mkdir(parents=True, exist_ok=True)
         fsync_path(staged)
-        os.replace(staged, final)
+        staged.replace(final)
         fsync_path(final.parent)
 
 
@@ -82,11 +82,11 @@ def replace_folder(staged: Path, final: Path) -> None:
         final.parent.mkdir(parents=True, exist_ok=True)
         if final.exists():
             aside = staged.parent / unique_name(f"{staged.name}.old")
-            os.replace(final, aside)
-            os.replace(staged, final)
+            final.replace(aside)
+            staged.replace(final)
             shutil.rmtree(aside)
         else:
-            os.replace(staged, final)
+            staged.replace(final)
         fsync_path(final.parent)
 
 
@@ -118,7 +118,7 @@ def locked(
     is_shared: bool = False,
     wait_s: float = 600.0,
     poll_s: float = 0.1,
-    on_wait: Callable[[str], None] = lambda message: None,
+    on_wait: Callable[[str], None] = lambda _: None,
 ) -> Iterator[None]:
     """Hold the lock file `path`: alone, to write; or with other readers (`is_shared`), so that nobody writes.
 

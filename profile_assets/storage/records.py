@@ -17,6 +17,7 @@ from profile_assets.errors import CorruptError
 from profile_assets.storage.keys import KeySet
 
 FORMAT = 1
+_REDO = "remove that file and run its day again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CorruptError(f"{path} cannot be read: {error}", remedy="remove that file and run its day again") from error
+        raise CorruptError(f"{path} cannot be read: {error}", remedy=_REDO) from error
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise CorruptError(
             f"{path} is not a record of format {FORMAT}",
@@ -130,7 +131,7 @@ def read_manifest(path: Path) -> Manifest:
         manifest = Manifest.from_json(value)
         whole = value["rows"] == manifest.rows and KeySet.from_json(value["keys"]) == manifest.keys
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptError(f"{path} lacks or bends {error}", remedy="remove that file and run its day again") from error
+        raise CorruptError(f"{path} lacks or bends {error}", remedy=_REDO) from error
     if not whole:
         raise CorruptError(f"{path}: its files do not add up to its rows", remedy="remove it and run its day again")
     return manifest

@@ -78,7 +78,7 @@ def require(layout: Layout, stage: str, day: dt.date) -> Manifest:
 def verify(path: Path, entry: FileEntry) -> None:
     """CorruptError unless the file at `path` holds the bytes that `entry` describes."""
     if not is_whole(path, entry):
-        raise CorruptError(f"{path} is not the file that its manifest describes", remedy="run that stage of its day again")
+        raise CorruptError(f"{path} is not the file that its manifest describes", remedy="run that stage again")
 
 
 def is_whole(path: Path, entry: FileEntry) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,12 +39,26 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def demo_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def new_instance() -> Callable[[Path], dg.DagsterInstance]:
+    """Makes an instance whose state lies below a folder."""
+
+    def make(root: Path) -> dg.DagsterInstance:
+        home = root / "dagster"
+        home.mkdir()
+        return dg.DagsterInstance.local_temp(str(home))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def demo_world(
+    tmp_path_factory: pytest.TempPathFactory, new_instance: Callable[[Path], dg.DagsterInstance]
+) -> Iterator[World]:
     """The demo prepared, trained, and its three newest days published. Tests only read it."""
     root = tmp_path_factory.mktemp("demo")
     prepare(root, TODAY)
     deployment = load_deployment(environment={"PROFILE_DATA": str(root)})
-    with dg.DagsterInstance.local_temp(str(root / "dagster")) as instance:
+    with new_instance(root) as instance:
         world = World(deployment=deployment, instance=instance)
         world.session.train()
         assert read_pointer(deployment.layout, "stable") is not None
@@ -54,13 +68,15 @@ def demo_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture
-def fresh_world(demo_world: World, tmp_path: Path) -> Iterator[World]:
+def fresh_world(
+    demo_world: World, tmp_path: Path, new_instance: Callable[[Path], dg.DagsterInstance]
+) -> Iterator[World]:
     """A copy of the demo's source and model with nothing scored yet, to be broken as a test likes."""
     import shutil
 
     layout = demo_world.deployment.layout
     shutil.copytree(layout.root / "demo", tmp_path / "demo")
     shutil.copytree(layout.models, tmp_path / layout.name / "models")
-    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
+    with new_instance(tmp_path) as instance:
         deployment = load_deployment(environment={"PROFILE_DATA": str(tmp_path)})
         yield World(deployment=deployment, instance=instance)

@@ -6,6 +6,7 @@ Nothing but its profile says so; the code is the demo's.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
@@ -105,9 +106,11 @@ def bank(tmp_path: Path) -> Deployment:
     return load_deployment(profile, environment={"PROFILE_DATA": str(tmp_path)})
 
 
-def test_another_table_is_another_file_and_no_code(bank: Deployment, tmp_path: Path):
+def test_another_table_is_another_file_and_no_code(
+    bank: Deployment, tmp_path: Path, new_instance: Callable[[Path], dg.DagsterInstance]
+):
     day = bank.profile.start_day
-    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
+    with new_instance(tmp_path) as instance:
         runs = Session(deployment=bank, definitions=build_definitions(bank), instance=instance)
         runs.train()
         runs.score(day)

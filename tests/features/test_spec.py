@@ -69,7 +69,7 @@ def test_no_feature_at_all_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), 1e308])
 def test_a_training_value_that_no_float_can_hold_is_refused_by_column(value: float) -> None:
-    with pytest.raises(DataError, match="column n holds 1 values .* infinite or beyond float32"):
+    with pytest.raises(DataError, match=r"column n holds 1 values .* infinite or beyond float32"):
         fit_spec(settings("n"), pa.table({"n": [1.0, value]}))
 
 

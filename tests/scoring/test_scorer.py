@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from profile_assets.errors import ContractError, CorruptError, DataError, ProfileError, ScoringError
+from profile_assets.errors import BundleError, ContractError, CorruptError, DataError, ProfileError, ScoringError
 from profile_assets.features.encode import encode
 from profile_assets.features.spec import FeatureSpec
 from profile_assets.models.bundle import load_bundle
@@ -232,8 +232,6 @@ def test_a_bundle_is_loaded_once(bundle_path: Path, small: ScoringSettings) -> N
 
 
 def test_a_bundle_cut_short_is_not_loaded(bundle_path: Path, small: ScoringSettings, tmp_path: Path) -> None:
-    from profile_assets.errors import BundleError
-
     broken = tmp_path / bundle_path.name
     broken.mkdir()
     for path in bundle_path.iterdir():

@@ -1,0 +1,131 @@
+"""The measurements, each from its data to its results: scoring, the day, resume, a backfill, growth."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import agreement, contestants
+from benchmarks.data import World, other_root, prepare
+from benchmarks.process import ContestantError, Measured, run
+from benchmarks.rounds import Contestant, Results, play
+from benchmarks.table import console
+from profile_assets.storage.layout import RAW_USERS, USER_SHARDS
+
+WARM_USERS = 2_000
+OUR_DAY = "ours: the day inside Dagster"
+
+
+def scoring(root: Path, *, users: int, rounds: int, shards: int) -> tuple[Results, dict[str, float]]:
+    """Everybody over the same shards; and how far each one's scores are from the first one's."""
+    world = prepare(root / "scoring", users=users, shards=shards)
+    landed = other_root(world, root / "split", stages=[RAW_USERS])
+    names = [*contestants.SCORERS, *contestants.PARTS, contestants.split(str(landed.root), shards)]
+    results = play(names, users=users, rounds=rounds, run=lambda one, number: _run(world, one, number))
+    compared = {one.name: _out(world, one) for one in names if one.gives_scores and not one.missing}
+    return results, agreement.check(compared)
+
+
+def day(root: Path, *, users: int, rounds: int, shards: int) -> Results:
+    """The day inside Dagster, beside split and scoring alone."""
+    world, warm = prepare(root / "scoring", users=users, shards=shards), _warm(root)
+    landed = other_root(world, root / "split", stages=[RAW_USERS])
+    scorer = next(one for one in contestants.SCORERS if one.name == contestants.OURS)
+
+    def run_one(one: Contestant, number: int) -> Measured:
+        if one.name == OUR_DAY:
+            other_root(world, root / "day")
+        return _run(world, one, number)
+
+    names = [scorer, contestants.split(str(landed.root), shards), _days(OUR_DAY, root / "day", warm, days=1)]
+    return play(names, users=users, rounds=rounds, run=run_one)
+
+
+def resume(root: Path, *, users: int, shards: int) -> dict[str, Any]:
+    """Die when the last shard is all that is missing, and run again; shards scored and kept by the second run."""
+    world = prepare(root / "scoring", users=users, shards=shards)
+    split = other_root(world, root / "resume", stages=[RAW_USERS, USER_SHARDS])
+
+    def attempt(die_after: int) -> Measured:
+        options = {"root": str(split.root), "die_after": die_after}
+        return _run(world, Contestant(name="resume", module="benchmarks.resume", options=options), 0)
+
+    with contextlib.suppress(ContestantError):
+        attempt(die_after=shards - 1)
+        raise AssertionError("the first run was to die")
+    return {"shards": shards, **attempt(die_after=0).facts}
+
+
+def backfill(root: Path, *, users: int, num_days: int, shards: int) -> dict[str, Any]:
+    """Many days in one process: how often the network was loaded, and CPU per user and day."""
+    world, warm = prepare(root / "backfill", users=users, shards=shards, num_days=num_days), _warm(root)
+    other_root(world, root / "days")
+    taken = _run(world, _days("backfill", root / "days", warm, days=num_days), 0)
+    shutil.rmtree(root / "days")
+    cpu_us = taken.cpu_s / users / num_days * 1e6
+    return {"days": num_days, "users": users, "loads": taken.facts["loads"], "cpu_us": cpu_us, "peak_mb": taken.peak_mb}
+
+
+def growth(root: Path, *, sizes: Sequence[int], shards: int) -> list[dict[str, Any]]:
+    """Scoring (all users in one file), the split and the day, as the users grow; for each, CPU and memory."""
+    warm = _warm(root)
+    found = []
+    for users in sizes:
+        world = prepare(root / "growth", users=users, shards=shards)
+        landed = other_root(world, root / "split", stages=[RAW_USERS])
+        other_root(world, root / "day")
+        runs = {
+            "scoring": _run(world, Contestant(name="one", module="benchmarks.ours"), 0, files=[world.source_file]),
+            "split": _run(world, contestants.split(str(landed.root), shards), 0),
+            "day": _run(world, _days("day", root / "day", warm, days=1), 0),
+        }
+        found.append({"users": users, **{name: _grown(taken, users) for name, taken in runs.items()}})
+        for folder in ("growth", "split", "day"):
+            shutil.rmtree(root / folder)
+    return found
+
+
+def _grown(taken: Measured, users: int) -> dict[str, float]:
+    return {
+        "cpu_us": taken.cpu_s / users * 1e6,
+        "peak_mb": taken.peak_mb,
+        "over_start_mb": taken.peak_mb - taken.start_mb,
+    }
+
+
+def _warm(root: Path) -> World:
+    """A small world, run before the clock so that nothing is imported while it runs. Its day is run anew each time."""
+    return prepare(root / "warm", users=WARM_USERS, shards=2)
+
+
+def _days(name: str, home: Path, warm: World, *, days: int) -> Contestant:
+    options = {"root": str(home), "warm": str(warm.root), "days": days}
+    return Contestant(name=name, module="benchmarks.day", options=options, gives_scores=False)
+
+
+def _out(world: World, one: Contestant) -> Path:
+    return world.root / "out" / _slug(one.name)
+
+
+def _run(world: World, one: Contestant, number: int, *, files: Sequence[Path] | None = None) -> Measured:
+    out = _out(world, one)
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    job = {
+        "files": [str(path) for path in (world.shard_files if files is None else files)],
+        "bundle": str(world.bundle),
+        "out": str(out),
+        "options": dict(one.options),
+    }
+    taken = run(one.module, job, scratch=world.root / "jobs" / _slug(one.name), cores=one.cores)
+    console.print(
+        f"round {number + 1}: {one.name}: {taken.seconds:.1f} s, {taken.cpu_s / world.users * 1e6:.2f} CPU us/user"
+    )
+    return taken
+
+
+def _slug(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name)
