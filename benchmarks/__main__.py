@@ -13,8 +13,10 @@ import typer
 
 from benchmarks import runs
 from benchmarks.contestants import OURS, SPLIT
+from benchmarks.goals import of_backfill, of_growth, of_resume
+from benchmarks.report import TARGET, write
 from benchmarks.rounds import Results
-from benchmarks.table import console, save, show, show_scoring
+from benchmarks.table import console, save, show, show_goals, show_scoring
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Measure this package beside what others use.")
 
@@ -47,7 +49,7 @@ def day(root: Root = DEFAULT_ROOT, users: Users = 2_000_000, rounds: Rounds = 3,
 def resume(root: Root = DEFAULT_ROOT, users: Users = 2_000_000, shards: ShardCount = 16) -> None:
     """Kill the scoring of a day before its last shard; how much is done again."""
     found = runs.resume(root.absolute(), users=users, shards=shards)
-    console.print(f"of {found['shards']} shards the second run scored {found['scored']} and kept {found['kept']}")
+    show_goals(of_resume(found))
     save(root / "resume.json", found)
 
 
@@ -60,10 +62,7 @@ def backfill(
 ) -> None:
     """Many days in one process."""
     found = runs.backfill(root.absolute(), users=users, num_days=days, shards=shards)
-    console.print(
-        f"{found['days']} days of {found['users']:,} users: network loaded {found['loads']} time(s), "
-        f"{found['cpu_us']:.2f} CPU us per user and day, peak {found['peak_mb']:,.0f} MB"
-    )
+    show_goals(of_backfill(found))
     save(root / "backfill.json", found)
 
 
@@ -81,6 +80,7 @@ def growth(
         for one in found
     ]
     show("CPU us per user / MB above the start", ("users", *parts), rows)
+    show_goals(of_growth(found))
     save(root / "growth.json", {"growth": found})
 
 
@@ -94,6 +94,14 @@ def everything(
     resume(root, users, shards)
     backfill(root, min(users, 100_000), 30, shards)
     growth(root, "10000,100000,1000000,10000000", shards)
+    report(root)
+
+
+@app.command(name="report")
+def report(root: Root = DEFAULT_ROOT) -> None:
+    """Write benchmarks/RESULTS.md from what was saved."""
+    write(root)
+    console.print(f"written: {TARGET}")
 
 
 def _show_day(results: Results) -> None:

@@ -11,7 +11,7 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
 from benchmarks.child import Job, measured, read_job
-from profile_assets.scoring.scorer import Scorer, scorer_for
+from profile_assets.scoring.scorer import scorer_for
 from profile_assets.scoring.settings import ScoringSettings
 
 
@@ -24,16 +24,11 @@ def main() -> None:
         _in_processes(job, job.options["processes"])
 
 
-def score(scorer: Scorer, source: Path, target: Path) -> None:
-    """One file, as a day's scoring does it."""
-    scorer.score_file(source, target)
-
-
 def _in_this_process(job: Job) -> None:
     scorer = scorer_for(job.bundle, ScoringSettings(device="cpu"))
     with measured():
         for source in job.files:
-            score(scorer, source, job.target(source))
+            scorer.score_file(source, job.target(source))
 
 
 def _in_processes(job: Job, count: int) -> None:
@@ -49,7 +44,7 @@ def _in_processes(job: Job, count: int) -> None:
             waiting.put(source)
         for _ in job.files:
             done.get()
-    for worker in workers:
+    for _ in workers:
         waiting.put(None)
     for worker in workers:
         worker.join()
@@ -59,7 +54,7 @@ def _work(job: Job, waiting: SimpleQueue[Path | None], done: SimpleQueue[str]) -
     scorer = scorer_for(job.bundle, ScoringSettings(device="cpu"))
     done.put("ready")
     while (source := waiting.get()) is not None:
-        score(scorer, source, job.target(source))
+        scorer.score_file(source, job.target(source))
         done.put(source.name)
 
 

@@ -63,18 +63,9 @@ def run(module: str, job: dict[str, Any], *, scratch: Path, cores: int | None = 
     job_file, log_file = scratch / "job.json", scratch / "log.txt"
     job_file.write_text(json.dumps(job), encoding="utf-8")
     began = time.perf_counter()
-    with log_file.open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            [*_pinned(cores), sys.executable, "-m", module, str(job_file)],
-            cwd=REPOSITORY,
-            env={**os.environ, **_ENVIRONMENT},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-        with _ended(process):
-            looks, facts, peak = _follow(process)
+    command = [*_pinned(cores), sys.executable, "-m", module, str(job_file)]
+    with log_file.open("w", encoding="utf-8") as log, _started(command, log) as process:
+        looks, facts, peak = _follow(process)
     if process.returncode or set(looks) != {"start", "end"}:
         raise ContestantError(f"{module} ended with status {process.returncode}: {_tail(log_file)}")
     return Measured(
@@ -95,16 +86,20 @@ def _pinned(cores: int | None) -> list[str]:
 
 
 @contextlib.contextmanager
-def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Nothing that was started outlives the block."""
-    try:
-        yield
-        process.wait(timeout=_PATIENCE_S)
-    finally:
-        for one in _tree(process.pid):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
-        process.wait()
+def _started(command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]:
+    """The process; nothing that it started outlives the block."""
+    environment = {**os.environ, **_ENVIRONMENT}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=REPOSITORY, env=environment, stdin=pipe, stdout=pipe, stderr=log, text=True
+    ) as process:
+        try:
+            yield process
+            process.wait(timeout=_PATIENCE_S)
+        finally:
+            for one in _tree(process.pid):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.kill()
 
 
 def _follow(process: subprocess.Popen[str]) -> tuple[dict[str, _Look], dict[str, Any], float]:

@@ -65,6 +65,11 @@ class Results:
             "not_run": {name: list(missing) for name, missing in self.not_run.items()},
         }
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Results:
+        runs = {name: [Measured(**run) for run in runs] for name, runs in value["runs"].items()}
+        return cls(users=value["users"], runs=runs, not_run=value["not_run"])
+
     def _seconds(self, name: str) -> list[float]:
         return [run.seconds for run in self.runs[name]]
 

@@ -16,14 +16,17 @@ from benchmarks.table import console
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS
 
 WARM_USERS = 2_000
+EVERYBODY = (*contestants.SCORERS, *contestants.PARTS)
 OUR_DAY = "ours: the day inside Dagster"
 
 
-def scoring(root: Path, *, users: int, rounds: int, shards: int) -> tuple[Results, dict[str, float]]:
-    """Everybody over the same shards; and how far each one's scores are from the first one's."""
+def scoring(
+    root: Path, *, users: int, rounds: int, shards: int, who: Sequence[Contestant] = EVERYBODY
+) -> tuple[Results, dict[str, float]]:
+    """All over the same shards, and the split; and how far each one's scores are from the first one's."""
     world = prepare(root / "scoring", users=users, shards=shards)
     landed = other_root(world, root / "split", stages=[RAW_USERS])
-    names = [*contestants.SCORERS, *contestants.PARTS, contestants.split(str(landed.root), shards)]
+    names = [*who, contestants.split(str(landed.root), shards)]
     results = play(names, users=users, rounds=rounds, run=lambda one, number: _run(world, one, number))
     compared = {one.name: _out(world, one) for one in names if one.gives_scores and not one.missing}
     return results, agreement.check(compared)
@@ -37,10 +40,10 @@ def day(root: Path, *, users: int, rounds: int, shards: int) -> Results:
 
     def run_one(one: Contestant, number: int) -> Measured:
         if one.name == OUR_DAY:
-            other_root(world, root / "day")
+            _renew(root, world, warm)
         return _run(world, one, number)
 
-    names = [scorer, contestants.split(str(landed.root), shards), _days(OUR_DAY, root / "day", warm, days=1)]
+    names = [scorer, contestants.split(str(landed.root), shards), _days(OUR_DAY, root, days=1)]
     return play(names, users=users, rounds=rounds, run=run_one)
 
 
@@ -62,9 +65,8 @@ def resume(root: Path, *, users: int, shards: int) -> dict[str, Any]:
 def backfill(root: Path, *, users: int, num_days: int, shards: int) -> dict[str, Any]:
     """Many days in one process: how often the network was loaded, and CPU per user and day."""
     world, warm = prepare(root / "backfill", users=users, shards=shards, num_days=num_days), _warm(root)
-    other_root(world, root / "days")
-    taken = _run(world, _days("backfill", root / "days", warm, days=num_days), 0)
-    shutil.rmtree(root / "days")
+    _renew(root, world, warm)
+    taken = _run(world, _days("backfill", root, days=num_days), 0)
     cpu_us = taken.cpu_s / users / num_days * 1e6
     return {"days": num_days, "users": users, "loads": taken.facts["loads"], "cpu_us": cpu_us, "peak_mb": taken.peak_mb}
 
@@ -76,11 +78,11 @@ def growth(root: Path, *, sizes: Sequence[int], shards: int) -> list[dict[str, A
     for users in sizes:
         world = prepare(root / "growth", users=users, shards=shards)
         landed = other_root(world, root / "split", stages=[RAW_USERS])
-        other_root(world, root / "day")
+        _renew(root, world, warm)
         runs = {
             "scoring": _run(world, Contestant(name="one", module="benchmarks.ours"), 0, files=[world.source_file]),
             "split": _run(world, contestants.split(str(landed.root), shards), 0),
-            "day": _run(world, _days("day", root / "day", warm, days=1), 0),
+            "day": _run(world, _days("day", root, days=1), 0),
         }
         found.append({"users": users, **{name: _grown(taken, users) for name, taken in runs.items()}})
         for folder in ("growth", "split", "day"):
@@ -88,21 +90,28 @@ def growth(root: Path, *, sizes: Sequence[int], shards: int) -> list[dict[str, A
     return found
 
 
-def _grown(taken: Measured, users: int) -> dict[str, float]:
+def _grown(taken: Measured, users: int) -> dict[str, Any]:
     return {
         "cpu_us": taken.cpu_s / users * 1e6,
         "peak_mb": taken.peak_mb,
         "over_start_mb": taken.peak_mb - taken.start_mb,
+        **taken.facts,
     }
 
 
 def _warm(root: Path) -> World:
-    """A small world, run before the clock so that nothing is imported while it runs. Its day is run anew each time."""
+    """A small world, whose day is run before the clock so that nothing is imported while it runs."""
     return prepare(root / "warm", users=WARM_USERS, shards=2)
 
 
-def _days(name: str, home: Path, warm: World, *, days: int) -> Contestant:
-    options = {"root": str(home), "warm": str(warm.root), "days": days}
+def _renew(root: Path, world: World, warm: World) -> None:
+    """Two roots for `_days` in which nothing has been done."""
+    other_root(world, root / "day")
+    other_root(warm, root / "warm_day")
+
+
+def _days(name: str, root: Path, *, days: int) -> Contestant:
+    options = {"root": str(root / "day"), "warm": str(root / "warm_day"), "days": days}
     return Contestant(name=name, module="benchmarks.day", options=options, gives_scores=False)
 
 

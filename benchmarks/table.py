@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import contestants as who
-from benchmarks.rounds import Results, Spread
+from benchmarks.goals import Goal, of_scoring
+from benchmarks.rounds import Results
 
-console = Console(highlight=False)
+console = Console(highlight=False, width=120)
 _PACKAGES = ("torch", "pyarrow", "numpy", "pandas", "dagster", "ray", "pyspark")
 
 
@@ -41,23 +42,12 @@ def show_scoring(results: Results) -> None:
     show(f"{results.users:,} users; median (least to greatest)", columns, rows)
     for name, missing in results.not_run.items():
         console.print(f"not run: {name}, for want of {', '.join(missing)}")
-    show("the goals", ("", "goal", "measured"), goals(results))
+    show_goals(of_scoring(results))
 
 
-def goals(results: Results) -> list[tuple[str, str, Spread | str]]:
-    """The goals that one run of `scoring` can judge."""
-    rows: list[tuple[str, str, Spread | str]] = [
-        ("one process, over the usual code", "20 or more", results.speed(who.OURS, over=[who.PANDAS])),
-        ("one process, over forward only", "0.7 or more", results.speed(who.OURS, over=[who.FORWARD])),
-        ("the same on one core", "0.7 or more", results.speed(who.OURS_ONE_CORE, over=[who.FORWARD])),
-    ]
-    for name, peers in (("Ray Data", who.RAY), ("Spark", who.SPARK)):
-        has_run = all(peer in results.runs for peer in peers)
-        measured = results.speed(who.OURS_ALL, over=peers) if has_run else "not run"
-        rows.append((f"all cores, over {name} at its best", "10 or more", measured))
-    share = results.cpu_share(who.SPLIT, of=[who.OURS])
-    rows.append(("CPU of the split, over that of scoring", "1 or less", share))
-    return rows
+def show_goals(goals: Sequence[Goal]) -> None:
+    """Goals beside what was measured."""
+    show("the goals", ("", "goal", "measured", ""), [(one.what, one.goal, one.measured, one.verdict) for one in goals])
 
 
 def save(path: Path, what: Mapping[str, Any]) -> None:

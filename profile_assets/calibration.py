@@ -1,14 +1,15 @@
 """How fast this machine scores: a short run of the real scorer, or what a published day's manifest says.
 
-Rates are users per second of one scoring process. The run generates users, gives them a network with fresh weights
-(speed does not depend on what a network has learned) and scores their file from disk to disk, all in a folder of its
-own that is gone afterwards.
+Rates are users per second of one device: a GPU by the clock, a core by CPU time, since a scoring process keeps more
+than one core busy and others may be using the rest. The run generates users, gives them a network with fresh weights
+(speed does not depend on what a network has learned) and scores their file from disk to disk, in a temporary folder.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from profile_assets.features.spec import FeatureSettings, fit_spec
 from profile_assets.models.bundle import write_bundle
 from profile_assets.models.network import WideAndDeep, build_network
 from profile_assets.models.settings import NetworkSettings
-from profile_assets.scoring.scorer import scorer_for
+from profile_assets.scoring.scorer import Scorer, scorer_for
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.layout import USER_SCORES, Layout
 from profile_assets.storage.parquet import iter_batches
@@ -40,7 +41,7 @@ def measured_rate(settings: ScoringSettings, *, users: int = CALIBRATION_USERS) 
         return users / min(_seconds_to_score(scorer, source, root / "scores.parquet") for _ in range(2))
 
 
-def fresh_bundle(models: Path, users: Path, *, draw: Callable[[WideAndDeep], None] = lambda network: None) -> Path:
+def fresh_bundle(models: Path, users: Path, *, draw: Callable[[WideAndDeep], None] = lambda _: None) -> Path:
     """A bundle for a file of users; every column but the id is a feature. `draw` may change the fresh weights."""
     settings = NetworkSettings()
     table = pa.Table.from_batches(list(iter_batches(users)))
@@ -62,8 +63,15 @@ def fresh_bundle(models: Path, users: Path, *, draw: Callable[[WideAndDeep], Non
     return models / bundle_id
 
 
+def _seconds_to_score(scorer: Scorer, source: Path, target: Path) -> float:
+    clock = time.process_time if scorer.device == "cpu" else time.perf_counter
+    began = clock()
+    scorer.score_file(source, target)
+    return clock() - began
+
+
 def published_rate(layout: Layout, day: dt.date) -> float:
-    """Users per second that one process reached on a scored day, by the day's manifest."""
+    """Users per second that one scoring process reached on a scored day, by the clock, as its manifest has it."""
     manifest = require(layout, USER_SCORES, day)
     seconds = sum(entry.seconds for entry in manifest.files)
     if not seconds or not manifest.rows:

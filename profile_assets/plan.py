@@ -58,7 +58,7 @@ def find_rate(*, given: float | None, layout: Layout | None = None, day: dt.date
     if layout is not None and day is not None:
         return Rate(users_per_s=published_rate(layout, day), source=f"{layout.name} on {day}")
     rate = measured_rate(ScoringSettings())
-    return Rate(users_per_s=rate, source=f"{CALIBRATION_USERS:,} generated users scored on this machine, one process")
+    return Rate(users_per_s=rate, source=f"one core, or the GPU, of this machine: {CALIBRATION_USERS:,} users scored")
 
 
 def report(
@@ -81,7 +81,7 @@ def report(
 
 def _print_night(console: Console, night: Night, plan: NightPlan, rate: Rate) -> None:
     console.print(f"[bold]{night.users:,} users[/] by a deadline of {_hours(night.deadline_s)}")
-    console.print(f"rate: {rate.users_per_s:,.0f} users/s on a device ({rate.source})")
+    console.print(f"rate: {rate.users_per_s:,.0f} users/s of one device ({rate.source})")
     console.print(
         f"time = users / (rate x devices) = {night.users:,} / ({rate.users_per_s:,.0f} x {plan.devices:,})"
         f" = {_hours(plan.seconds)}"
@@ -122,7 +122,7 @@ def _ms(value: float | None) -> str:
 
 
 def _money(value: float) -> str:
-    return f"{value:,.4f}" if value < 1 else f"{value:,.2f}"
+    return f"{value:.2g}" if value < 1 else f"{value:,.2f}"
 
 
 def _hours(seconds: float) -> str:

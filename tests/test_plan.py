@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from profile_assets.calibration import measured_rate
 from profile_assets.capacity import Night, Service
 from profile_assets.errors import DataError, PermanentError
 from profile_assets.plan import Rate, find_rate, parse_duration, report
+from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import USER_SCORES, Layout, shard_file
 from profile_assets.storage.parquet import ParquetSink
@@ -76,6 +78,10 @@ def test_a_scored_day_gives_the_rate_of_one_process(tmp_path: Path) -> None:
     layout = Layout(root=tmp_path, name="p")
     scored_day(layout, users=100, seconds=2.0)
     assert find_rate(given=None, layout=layout, day=DAY).users_per_s == 50.0
+
+
+def test_the_rate_of_this_machine_is_that_of_the_real_scorer() -> None:
+    assert measured_rate(ScoringSettings(device="cpu"), users=2_000) > 0
 
 
 def test_a_day_without_timings_gives_no_rate(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""How others score the same users with the same network. Each is optional; what is not installed is named as not run."""
+"""How others score the same users with the same network. Each is optional; what is not installed is not run."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from profile_assets.orchestration import pictures
-from profile_assets.orchestration.keys import MODEL_BUNDLE, key_of
+from profile_assets.orchestration.keys import STABLE_BUNDLE, key_of
 from profile_assets.orchestration.partitions import daily_partitions
 from profile_assets.orchestration.shell import (
     check_results,
@@ -106,7 +106,7 @@ def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
     """A score for every user of the day, by the bundle that the registry's `stable` names."""
     layout = deployment.layout
 
-    @_daily_asset(deployment, USER_SCORES, USER_SHARDS, MODEL_BUNDLE, kinds={"pytorch", "parquet"})
+    @_daily_asset(deployment, USER_SCORES, USER_SHARDS, STABLE_BUNDLE, kinds={"pytorch", "parquet"})
     def user_scores(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.models.registry import stable_bundle
         from profile_assets.quality.gates import judge_scores

@@ -9,7 +9,7 @@ import dagster as dg
 from profile_assets.orchestration.arrivals import demo_arrivals
 from profile_assets.orchestration.assets import daily_assets
 from profile_assets.orchestration.jobs import day_job, freshness_hourly, freshness_job, nightly, train_job
-from profile_assets.orchestration.model import model_bundle
+from profile_assets.orchestration.model import model_bundle, stable_bundle
 from profile_assets.orchestration.published import freshness_check, published_scores
 from profile_assets.profile import Deployment
 
@@ -25,7 +25,12 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
         warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
         day, freshness = day_job(deployment), freshness_job(deployment)
         own = dg.Definitions(
-            assets=[*daily_assets(deployment), model_bundle(deployment), published_scores(deployment)],
+            assets=[
+                *daily_assets(deployment),
+                model_bundle(deployment),
+                stable_bundle(deployment),
+                published_scores(deployment),
+            ],
             asset_checks=[freshness_check(deployment)],
             jobs=[day, train_job(deployment), freshness],
             schedules=[nightly(deployment, day), freshness_hourly(deployment, freshness)],

@@ -7,6 +7,7 @@ import dagster as dg
 from profile_assets.profile import Deployment
 
 MODEL_BUNDLE = "model_bundle"
+STABLE_BUNDLE = "stable_bundle"
 PUBLISHED = "published_scores"
 
 

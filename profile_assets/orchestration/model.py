@@ -1,7 +1,8 @@
-"""`model_bundle`: a model made by a job of its own, never by the day's.
+"""`model_bundle`: a model made by a job of its own, never by the day's; and `stable_bundle`, the one that scores.
 
-It has no Dagster dependency on a daily asset, or a backfill of everything would retrain between the days; what it
-was trained on stands in its data snapshot. Making one moves no pointer, but for the first of an empty registry.
+No daily asset stands before `model_bundle`, or a backfill of everything would retrain between the days; what it was
+trained on stands in its data snapshot. Nor does it stand right before `user_scores`, or such a backfill would split
+every day into two runs with the training between them. Making a bundle moves no pointer, but for the very first.
 """
 
 # No `from __future__ import annotations` here: Dagster looks at the context's annotation itself.
@@ -11,9 +12,21 @@ import time
 import dagster as dg
 
 from profile_assets.orchestration import pictures
-from profile_assets.orchestration.keys import MODEL_BUNDLE, key_of
+from profile_assets.orchestration.keys import MODEL_BUNDLE, STABLE_BUNDLE, key_of
 from profile_assets.orchestration.shell import dagster_errors
 from profile_assets.profile import Deployment
+
+
+def stable_bundle(deployment: Deployment) -> dg.AssetSpec:
+    """What the registry's pointer names: moved by a promotion, not by a run, so nothing materializes it."""
+    return dg.AssetSpec(
+        key_of(deployment, STABLE_BUNDLE),
+        deps=[key_of(deployment, MODEL_BUNDLE)],
+        group_name=deployment.profile.name,
+        kinds={"pytorch"},
+        description="The bundle that scores: the one that the registry's pointer `stable` names.",
+        metadata={"path": dg.MetadataValue.path(str(deployment.layout.pointer("stable")))},
+    )
 
 
 def model_bundle(deployment: Deployment) -> dg.AssetsDefinition:

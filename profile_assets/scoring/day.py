@@ -19,7 +19,7 @@ from pathlib import Path
 
 from profile_assets.errors import AccountingError, CorruptError
 from profile_assets.scoring.engines import Engine
-from profile_assets.scoring.engines.here import score_here
+from profile_assets.scoring.engines.local import score_on_this_machine
 from profile_assets.scoring.fingerprint import code_version, fingerprint
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.scoring.shard import ShardResult, ShardTask, has_fingerprint, kept_shard
@@ -53,7 +53,7 @@ def score_day(
     settings: ScoringSettings,
     *,
     progress: Progress = lambda _: None,
-    engine: Engine = score_here,
+    engine: Engine = score_on_this_machine,
 ) -> Staged:
     """Score the day's committed shards into a sealed staged folder; the caller holds the day's lock.
 

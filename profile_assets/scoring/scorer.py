@@ -29,7 +29,7 @@ BUNDLE_COLUMN = "bundle_id"
 SCORE_SCHEMA = pa.schema(
     [(ID_COLUMN, pa.string()), (SCORE_COLUMN, pa.float32()), (BUNDLE_COLUMN, pa.dictionary(pa.int32(), pa.string()))]
 )
-BLOCK_ROWS = 32_768  # encoded and written at once: a few forwards on a CPU, small beside the tables of a network
+BLOCK_ROWS = 65_536  # encoded and written at once: each looks up the values of its dictionaries once
 BATCH_ROWS = "batch_rows"  # footer key: the shape in use, smaller than asked for where memory was short
 UNKNOWN = "unknown"  # footer key, JSON: by category, how many values training had never seen
 _CACHED = 2  # the bundle that scores and the one before it

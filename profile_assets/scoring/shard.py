@@ -6,14 +6,15 @@ to a name that no other run uses; whoever handed it out renames the file. What l
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from profile_assets.errors import AccountingError, CorruptError
+from profile_assets.errors import AccountingError, ContractError, CorruptError, DataError, ScoringError
 from profile_assets.scoring.fingerprint import FINGERPRINT
 from profile_assets.scoring.scorer import BATCH_ROWS, UNKNOWN, scorer_for
 from profile_assets.scoring.settings import ScoringSettings
@@ -54,8 +55,18 @@ def write_shard(task: ShardTask) -> float:
     """Score the shard into the task's target; gives the seconds it took."""
     began = time.perf_counter()
     scorer = scorer_for(task.bundle_path, task.settings)
-    scorer.score_file(task.source, task.target, {FINGERPRINT: task.fingerprint})
+    with _named(task):
+        scorer.score_file(task.source, task.target, {FINGERPRINT: task.fingerprint})
     return time.perf_counter() - began
+
+
+@contextlib.contextmanager
+def _named(task: ShardTask) -> Iterator[None]:
+    """Errors about rows say in which shard these are."""
+    try:
+        yield
+    except (ContractError, DataError, ScoringError) as error:
+        raise type(error)(f"{task.name}: {error.what}", remedy=error.remedy) from error
 
 
 def read_shard(task: ShardTask, path: Path, *, seconds: float = 0.0) -> ShardResult:

@@ -120,7 +120,7 @@ def test_three_days_with_everything_selected_are_one_run_a_day_and_one_for_the_m
     runs = ui.ask(RUNS)["runsOrError"]["results"]
     partitions = sorted(tag["value"] for run in runs for tag in run["tags"] if tag["key"] == "dagster/partition")
     assert partitions == [str(day) for day in days]
-    assert len(runs) == len(days) + 1
+    assert len(runs) == len(days) + 1, [(run["jobName"], run["status"]) for run in runs]
     assert {run["status"] for run in runs} == {"SUCCESS"}
     assert published_days(layout) == days
     assert [read_day(layout, day).num_rows for day in days] == [23_570] * 3

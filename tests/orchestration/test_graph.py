@@ -30,7 +30,8 @@ def test_the_assets_and_what_they_depend_on(definitions: dg.Definitions):
         "purchase_30d/raw_users": [],
         "purchase_30d/user_shards": ["raw_users"],
         "purchase_30d/model_bundle": [],
-        "purchase_30d/user_scores": ["model_bundle", "user_shards"],
+        "purchase_30d/stable_bundle": ["model_bundle"],
+        "purchase_30d/user_scores": ["stable_bundle", "user_shards"],
         "purchase_30d/feature_store_export": ["user_scores"],
         "purchase_30d/published_scores": ["feature_store_export"],
     }

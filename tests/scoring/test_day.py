@@ -264,10 +264,7 @@ def test_leftovers_in_staging_do_not_come_in(
     assert {path.name for path in staged.folder.iterdir()} == {MANIFEST_FILE, *names(4)}
 
 
-def test_scores_of_another_number_of_shards_under_the_same_name_do_not_pass(
-    layout: Layout, day: dt.date, deal: Deal, run: Run, make_users: MakeUsers
-) -> None:
-    """A whole score file of other users, put where a shard's would lie."""
+def test_a_whole_file_of_another_shard_does_not_pass_for_this_one(deal: Deal, run: Run, make_users: MakeUsers) -> None:
     deal(make_users(500), 4)
     first, _ = run()
     shutil.copyfile(first.folder / names(4)[0], first.folder / names(4)[1])

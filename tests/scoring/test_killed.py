@@ -44,7 +44,8 @@ if moment == "before a rename":
     days.atomic.replace_file = die
 if moment == "before the manifest":
     days.seal = die
-staged = days.score_day(layout, day, bundle, ScoringSettings(batch_rows=256, device="cpu", workers=1), progress=progress)
+settings = ScoringSettings(batch_rows=256, device="cpu", workers=1)
+staged = days.score_day(layout, day, bundle, settings, progress=progress)
 if moment == "inside the commit":
     atomic.shutil.rmtree = die
 commit(layout, day, staged)

@@ -1,0 +1,114 @@
+"""What was to be reached, beside what was measured: each goal as a ratio within one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks import contestants as who
+from benchmarks.rounds import Results, Spread
+
+FLAT_MB = 100
+FLAT_FROM = 100_000  # users; below it fixed costs are all there is
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """One line of the goals' table. `is_met` is None where it was not measured."""
+
+    what: str
+    goal: str
+    measured: str
+    is_met: bool | None
+
+    @property
+    def verdict(self) -> str:
+        return {True: "met", False: "short", None: "not measured"}[self.is_met]
+
+
+WAITING = (
+    Goal(
+        what="gates, over scoring, in CPU time, at 10 M users",
+        goal="0.5 or less",
+        measured="waits for its own row",
+        is_met=None,
+    ),
+    Goal(
+        what="an incremental day with 5 % changed users",
+        goal="forwards: the changed share",
+        measured="waits for incremental scoring",
+        is_met=None,
+    ),
+)
+
+
+def of_scoring(results: Results) -> list[Goal]:
+    """The goals that one run of `scoring` can judge."""
+    goals = [
+        _at_least("scoring, one process, over the usual code", 20, results.speed(who.OURS, over=[who.PANDAS])),
+        _at_least("scoring, one process, over forward only", 0.7, results.speed(who.OURS, over=[who.FORWARD])),
+        _at_least("the same, pinned to that one core", 0.7, results.speed(who.OURS_ONE_CORE, over=[who.FORWARD])),
+    ]
+    for name, peers in (("Ray Data", who.RAY), ("Spark", who.SPARK)):
+        has_run = all(peer in results.runs for peer in peers)
+        measured = results.speed(who.OURS_ALL, over=peers) if has_run else None
+        goals.append(_at_least(f"scoring, all cores, over {name} at its best setting", 10, measured))
+    share = results.cpu_share(who.SPLIT, of=[who.OURS])
+    return [*goals, _at_most("split, over scoring, in CPU time", 1, share)]
+
+
+def of_growth(found: Sequence[Mapping[str, Any]]) -> list[Goal]:
+    """The goals that need many users: flat memory, and the whole day."""
+    largest = max(found, key=lambda one: one["users"])
+    peaks = [one["scoring"]["peak_mb"] for one in found if one["users"] >= FLAT_FROM]
+    grown = max(peaks) - min(peaks) if peaks else 0.0
+    day = largest["day"]["cpu_us"] / (largest["split"]["cpu_us"] + largest["scoring"]["cpu_us"])
+    users = f"{largest['users']:,} users"
+    return [
+        Goal(
+            what=f"memory of scoring, {FLAT_FROM:,} to {users} in one file",
+            goal=f"grows by {FLAT_MB} MB or less",
+            measured=f"{grown:.0f} MB",
+            is_met=grown <= FLAT_MB,
+        ),
+        Goal(
+            what=f"the day inside Dagster, over split + scoring, in CPU time, {users}",
+            goal="2 or less",
+            measured=f"{day:.2f}",
+            is_met=day <= 2,
+        ),
+    ]
+
+
+def of_resume(found: Mapping[str, Any]) -> list[Goal]:
+    """What a run does after one that died before its last shard."""
+    return [
+        Goal(
+            what=f"resume after dying at the last of {found['shards']} shards",
+            goal="1 shard scored again",
+            measured=f"{found['scored']} scored, {found['kept']} kept",
+            is_met=found["scored"] == 1,
+        )
+    ]
+
+
+def of_backfill(found: Mapping[str, Any]) -> list[Goal]:
+    """How often many days in one process load the network."""
+    return [
+        Goal(
+            what=f"backfill of {found['days']} days in one process",
+            goal="network loaded once",
+            measured=f"{found['loads']} time(s)",
+            is_met=found["loads"] == 1,
+        )
+    ]
+
+
+def _at_least(what: str, limit: float, measured: Spread | None) -> Goal:
+    is_met = None if measured is None else measured.median >= limit
+    return Goal(what=what, goal=f"{limit:g} or more", measured=str(measured or "not run"), is_met=is_met)
+
+
+def _at_most(what: str, limit: float, measured: Spread) -> Goal:
+    return Goal(what=what, goal=f"{limit:g} or less", measured=str(measured), is_met=measured.median <= limit)

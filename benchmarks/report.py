@@ -1,0 +1,163 @@
+"""benchmarks/RESULTS.md, written from the JSON that the measurements saved: nothing in it is typed by hand.
+
+What was not measured says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import contestants as who
+from benchmarks import goals
+from benchmarks.goals import Goal
+from benchmarks.rounds import Results
+
+TARGET = Path(__file__).with_name("RESULTS.md")
+_PARTS = ("scoring", "split", "day")
+
+
+def write(root: Path, target: Path = TARGET) -> None:
+    """The whole page, from the results that lie under `root`."""
+    target.write_text("\n".join(_page(root)) + "\n", encoding="utf-8")
+
+
+def _page(root: Path) -> Iterator[str]:
+    names = ("scoring", "day", "resume", "backfill", "growth")
+    saved = {name: value for name in names if (value := _saved(root, name)) is not None}
+    yield from _HEAD
+    for machine in {json.dumps(value["machine"], sort_keys=True) for value in saved.values()}:
+        yield _machine(json.loads(machine))
+    yield from _goals(saved)
+    if "scoring" in saved:
+        yield from _scoring(saved["scoring"])
+    if "day" in saved:
+        yield from _day(saved["day"])
+    if "growth" in saved:
+        yield from _growth(saved["growth"]["growth"])
+    if "backfill" in saved:
+        yield from _backfill(saved["backfill"])
+    yield from _gpu(root)
+
+
+def _saved(root: Path, name: str) -> Any:
+    path = root / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
+    return f"\nMachine: {machine['cores']} cores ({machine['processor']}), Python {machine['python']}, {packages}."
+
+
+def _goals(saved: dict[str, Any]) -> Iterator[str]:
+    rows: list[Goal] = []
+    if "scoring" in saved:
+        rows += goals.of_scoring(Results.from_json(saved["scoring"]))
+    if "growth" in saved:
+        rows += goals.of_growth(saved["growth"]["growth"])
+    if "resume" in saved:
+        rows += goals.of_resume(saved["resume"])
+    if "backfill" in saved:
+        rows += goals.of_backfill(saved["backfill"])
+    rows += goals.WAITING
+    yield "\n## The goals\n"
+    yield from _table(("", "goal", "measured", ""), [(row.what, row.goal, row.measured, row.verdict) for row in rows])
+
+
+def _scoring(saved: dict[str, Any]) -> Iterator[str]:
+    results = Results.from_json(saved)
+    rounds = len(next(iter(results.runs.values())))
+    yield f"\n## Scoring {results.users:,} users, {rounds} rounds\n"
+    rows = [
+        (
+            name,
+            str(results.speed(name, over=[who.PANDAS])),
+            str(results.cpu_us(name)),
+            f"{results.start_cpu_s(name):.1f}",
+            f"{results.peak_mb(name):,.0f}",
+        )
+        for name in results.runs
+    ]
+    columns = ("", "times the usual code, by the clock", "CPU us per user", "CPU s before the clock", "peak MB")
+    yield from _table(columns, rows)
+    worst = max(saved["apart"].values(), default=0.0)
+    yield f"\nAll scorers gave every user the same score, at most {worst:.1g} apart."
+    if results.not_run:
+        yield f"Not run, for want of the package: {', '.join(results.not_run)}."
+    yield from _profile(results)
+
+
+def _profile(results: Results) -> Iterator[str]:
+    """Where the scorer's time goes: its parts, each alone on one core, against the whole."""
+    yield "\n### Where the time goes: CPU us per user of each part alone\n"
+    parts = {part: results.cpu_us(name).median for part, name in who.LIMITS.items()}
+    scoring = sum(parts[part] for part in ("read", "encode", "forward", "write"))
+    yield from _table(tuple(parts), [tuple(f"{value:.2f}" for value in parts.values())])
+    whole, ceiling = results.cpu_us(who.OURS).median, parts["forward"] / scoring
+    yield (
+        f"\nRead, encode, forward and write add up to {scoring:.2f}; the scorer takes {whole:.2f}. On one core alone "
+        f"nothing could thus exceed {ceiling:.2f} of forward only; with a second core, reading and writing overlap it."
+    )
+
+
+def _day(saved: dict[str, Any]) -> Iterator[str]:
+    results = Results.from_json(saved)
+    yield f"\n## The day inside Dagster, {results.users:,} users\n"
+    rows = [
+        (name, str(results.cpu_us(name)), f"{results.start_cpu_s(name):.1f}", f"{results.peak_mb(name):,.0f}")
+        for name in results.runs
+    ]
+    yield from _table(("", "CPU us per user", "CPU s before the clock (imports)", "peak MB"), rows)
+    (name,) = [name for name in results.runs if "day" in name]
+    steps = results.runs[name][-1].facts["steps"]
+    whole = sum(steps.values())
+    told = ", ".join(f"{step.split('__')[-1]} {seconds / whole:.0%}" for step, seconds in steps.items())
+    yield f"\nShares of the day's time, by asset, its gates included: {told}."
+
+
+def _growth(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "\n## Growth: CPU us per user, and MB above what the process held before the clock\n"
+    rows = [
+        (
+            f"{one['users']:,}",
+            *(f"{one[part]['cpu_us']:.2f}; {one[part]['over_start_mb']:,.0f} MB" for part in _PARTS),
+        )
+        for one in found
+    ]
+    yield from _table(("users", "scoring, one file", "split", "the day inside Dagster"), rows)
+
+
+def _backfill(found: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"\n## Backfill\n\n{found['days']} days of {found['users']:,} users in one process: the network was loaded "
+        f"{found['loads']} time(s); {found['cpu_us']:.1f} CPU us per user and day; peak {found['peak_mb']:,.0f} MB."
+    )
+
+
+def _gpu(root: Path) -> Iterator[str]:
+    path = root / "gpu.md"
+    yield "\n## One GPU\n"
+    if path.exists():
+        yield path.read_text(encoding="utf-8").strip()
+    else:
+        yield "Not measured: no CUDA device was at hand. `make bench-gpu` does it where there is one."
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+_HEAD = (
+    "# Results",
+    "",
+    "Written by `python -m benchmarks report` from what `make bench` saved; run it yourself. Ratios are taken within a",
+    "round, between processes that ran one after another on the same data, and stand as median (least to greatest).",
+    "CPU time is that of the whole process tree between two marks; imports, and the start of a cluster or of worker",
+    "processes, lie before the first mark and are told apart.",
+)
