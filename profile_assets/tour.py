@@ -65,6 +65,7 @@ def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
             runs.score(day)
             bar.advance(task)
             bar.console.print(f"[green]✓[/] {day}: {_record(deployment, day).rows:,} users published")
+        runs.judge_freshness()
 
 
 def show(day: dt.date | None) -> None:

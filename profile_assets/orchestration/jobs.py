@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from profile_assets.orchestration.keys import MODEL_BUNDLE, PUBLISHED, day_job_name, key_of, train_job_name
+from profile_assets.orchestration.keys import (
+    MODEL_BUNDLE,
+    PUBLISHED,
+    day_job_name,
+    freshness_job_name,
+    key_of,
+    train_job_name,
+)
 from profile_assets.profile import Deployment
 from profile_assets.storage.layout import STAGES
 
@@ -40,7 +47,7 @@ def train_job(deployment: Deployment) -> UnresolvedAssetJobDefinition:
 def freshness_job(deployment: Deployment) -> UnresolvedAssetJobDefinition:
     """The freshness check alone."""
     return dg.define_asset_job(
-        f"{deployment.profile.name}_freshness",
+        freshness_job_name(deployment),
         selection=dg.AssetSelection.checks_for_assets(key_of(deployment, PUBLISHED)),
         executor_def=dg.in_process_executor,
         description="Is the newest due day published?",

@@ -20,5 +20,9 @@ def day_job_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_day"
 
 
+def freshness_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_freshness"
+
+
 def train_job_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_train"

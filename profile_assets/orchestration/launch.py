@@ -16,7 +16,7 @@ import dagster as dg
 
 from profile_assets.errors import DataError, ProfileError
 from profile_assets.orchestration.build import build_definitions
-from profile_assets.orchestration.keys import day_job_name, train_job_name
+from profile_assets.orchestration.keys import day_job_name, freshness_job_name, train_job_name
 from profile_assets.profile import Deployment
 
 # Dagster's own log goes to the instance, where the UI shows it; the terminal has a progress bar instead.
@@ -38,6 +38,10 @@ class Session:
     def train(self) -> None:
         """Run the training job. DataError with what stopped it."""
         self._run(train_job_name(self.deployment), partition_key=None)
+
+    def judge_freshness(self) -> None:
+        """Run the freshness check. DataError with what stopped it; a stale table is a result, not an error."""
+        self._run(freshness_job_name(self.deployment), partition_key=None)
 
     def _run(self, job: str, *, partition_key: str | None) -> None:
         result = self.definitions.resolve_job_def(job).execute_in_process(

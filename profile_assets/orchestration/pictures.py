@@ -70,8 +70,8 @@ def score_metadata(folder: Path, manifest: Manifest) -> Metadata:
         "bundle_id": manifest.facts["bundle_id"],
         "shards_scored": manifest.notes["scored"],
         "shards_kept": manifest.notes["kept"],
-        "shards": shard_table(manifest),
         "scores": histogram(counts.tolist(), low=0.0, high=1.0),
+        "shards": shard_table(manifest),
     }
 
 

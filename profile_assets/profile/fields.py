@@ -147,6 +147,8 @@ class Scoring(_Part):
 
     batch_rows: int = Field(4096, ge=256, multiple_of=256, description="rows of every forward; the last is padded")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one")
+    threads: int = Field(1, ge=1, description="torch threads of a process; more than 1 slows busy machines")
+    workers: int | None = Field(None, ge=1, description="processes; by default one per core or GPU, as memory allows")
 
 
 class Quality(_Part):

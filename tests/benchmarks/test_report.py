@@ -1,0 +1,76 @@
+"""The page of results: goals judged from what was saved, and nothing claimed that was not measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import contestants as who
+from benchmarks.goals import of_growth, of_resume, of_scoring
+from benchmarks.process import Measured
+from benchmarks.report import write
+from benchmarks.rounds import Results
+
+MACHINE = {"cores": 2, "processor": "p", "python": "3.11", "packages": {"torch": "2.13.0", "ray": None}}
+
+
+def results(**seconds: float) -> Results:
+    names = {"usual": who.PANDAS, "ours": who.OURS, "forward": who.FORWARD, "pinned": who.OURS_ONE_CORE}
+    runs = {names[key]: [_run(value)] for key, value in seconds.items()}
+    return Results(users=1_000, runs={**runs, who.SPLIT: [_run(1.0)]}, not_run={})
+
+
+def _run(seconds: float) -> Measured:
+    return Measured(
+        seconds=seconds, cpu_s=seconds, start_s=1.0, start_cpu_s=1.0, peak_mb=300.0, start_mb=200.0, facts={}
+    )
+
+
+def grown(users: int, peak_mb: float, day: float) -> dict[str, Any]:
+    part = {"peak_mb": peak_mb, "over_start_mb": 50.0}
+    return {
+        "users": users,
+        "scoring": {"cpu_us": 1.0, **part},
+        "split": {"cpu_us": 2.0, **part},
+        "day": {"cpu_us": day, **part},
+    }
+
+
+def test_goals_are_met_or_short_by_the_median() -> None:
+    verdicts = [goal.verdict for goal in of_scoring(results(usual=50, ours=2, forward=1.5, pinned=4))]
+    assert verdicts == ["met", "met", "short", "not measured", "not measured", "met"]
+
+
+def test_the_day_and_the_memory_are_judged_at_the_largest_size() -> None:
+    memory, day = of_growth([grown(10_000, 900, 90.0), grown(100_000, 300, 30.0), grown(1_000_000, 420, 5.0)])
+    assert (memory.measured, memory.verdict) == ("120 MB", "short")
+    assert (day.measured, day.verdict) == ("1.67", "met")
+
+
+def test_a_resume_that_scores_more_than_one_shard_falls_short() -> None:
+    assert of_resume({"shards": 16, "scored": 2, "kept": 14})[0].verdict == "short"
+
+
+def test_a_page_of_nothing_claims_nothing(tmp_path: Path) -> None:
+    write(tmp_path, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert " met " not in page
+    assert "waits for incremental scoring" in page
+    assert "no CUDA device was at hand" in page
+
+
+@pytest.mark.parametrize("apart", [{}, {who.OURS: 2e-7}])
+def test_saved_results_come_back_as_they_were(tmp_path: Path, apart: dict[str, float]) -> None:
+    whole = results(usual=50, ours=2, forward=1.5, pinned=4)
+    parts = {name: [_run(1.0)] for name in who.LIMITS.values()}
+    whole = Results(users=whole.users, runs={**parts, **whole.runs}, not_run={"Spark": ("pyspark",)})
+    assert Results.from_json(json.loads(json.dumps(whole.to_json()))).speed(who.OURS, over=[who.PANDAS]).median == 25
+    saved = {"machine": MACHINE, **whole.to_json(), "apart": apart}
+    (tmp_path / "scoring.json").write_text(json.dumps(saved), encoding="utf-8")
+    write(tmp_path, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "| ours, one process | 25.0 (25.0 to 25.0) |" in page
+    assert "for want of the package: Spark" in page
