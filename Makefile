@@ -7,10 +7,10 @@ STAMP  := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui test lint types clean
+.PHONY: help setup run ui test lint types bench bench-gpu clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(STAMP) ## .venv with everything that is needed
 
@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@UV_FIND_LINKS="$$PIP_FIND_LINKS" $(BIN)/uv pip install --quiet --python $(BIN)/python \
-	  --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	  --compile-bytecode --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
 run: $(STAMP) ## prepare the demo, train, score three days through Dagster, show the result
@@ -41,6 +41,12 @@ lint: $(STAMP) ## ruff and import-linter
 	@ruff check .
 	@ruff format --check .
 	@lint-imports --no-cache >/dev/null || lint-imports --no-cache
+
+bench: $(STAMP) ## measure beside pandas, Ray and Spark (USERS=, ROUNDS=); writes benchmarks/RESULTS.md
+	@python -m benchmarks all --users $(or $(USERS),2000000) --rounds $(or $(ROUNDS),3)
+
+bench-gpu: $(STAMP) ## the same on one CUDA device
+	@mkdir -p data/bench && python -m benchmarks.gpu | tee data/bench/gpu.md
 
 types: $(STAMP) ## mypy
 	@mypy

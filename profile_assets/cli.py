@@ -133,6 +133,21 @@ def fields() -> None:
     typer.echo(reference(), nl=False)
 
 
+@app.command()
+def plan(
+    users: Annotated[int, typer.Option(min=1, help="Users a night.")] = 10_000_000,
+    deadline: Annotated[str, typer.Option(help="2h, 90m, 1h30m")] = "2h",
+    price_per_hour: Annotated[float, typer.Option(min=0, help="Of one device.")] = 1.0,
+    rate: Annotated[float | None, typer.Option(help="Users/s of one device. Default: measured here.")] = None,
+    day: Annotated[dt.datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Take the rate of that day.")] = None,
+    peak: Annotated[float | None, typer.Option(help="Requests/s at the service's peak.")] = None,
+) -> None:
+    """Devices, hours and cost of a night, beside a service that is always on."""
+    from profile_assets import plan as planning
+
+    planning.plan(users, deadline, price_per_hour, rate=rate, day=None if day is None else day.date(), peak_per_s=peak)
+
+
 @demo.command()
 def prepare() -> None:
     """Write the demo's daily exports up to yesterday; those that are there already are left alone."""

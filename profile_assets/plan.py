@@ -129,3 +129,28 @@ def _hours(seconds: float) -> str:
     if seconds >= 3600:
         return f"{seconds / 3600:.2f} h"
     return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.1f} s"
+
+
+def plan(
+    users: int,
+    deadline: str,
+    price_per_hour: float,
+    *,
+    rate: float | None,
+    day: dt.date | None,
+    peak_per_s: float | None,
+) -> None:
+    """Find the rate, plan the night, print both."""
+    layout = None
+    if day is not None:
+        from profile_assets.profile import load_deployment
+
+        layout = load_deployment().layout
+    found = find_rate(given=rate, layout=layout, day=day)
+    night = Night(
+        users=users,
+        deadline_s=parse_duration(deadline),
+        users_per_s=found.users_per_s,
+        price_per_hour=price_per_hour,
+    )
+    report(night, found, service=Service(), peak_per_s=peak_per_s)

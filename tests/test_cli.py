@@ -20,6 +20,7 @@ def test_the_commands_are_these():
         "fields",
         "freshness",
         "lookup",
+        "plan",
         "quickstart",
         "show",
         "train",
