@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from profile_assets.errors import ContractError, LockedError, StorageError
+from profile_assets.orchestration.shell import check_results, dagster_errors, stop_if_failed, writing
+from profile_assets.storage.atomic import locked
+from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, Layout
+from profile_assets.storage.verdicts import Outcome
+
+DAY = dt.date(2026, 1, 5)
+KEY = dg.AssetKey(["risk", "raw_users"])
+
+
+def outcome(check: str, result: str, **numbers: float) -> Outcome:
+    return Outcome(check=check, result=result, detail=f"{check} said {result}", **numbers)  # type: ignore[arg-type]
+
+
+def test_a_permanent_error_ends_the_run_with_its_remedy_and_no_retry():
+    with pytest.raises(dg.Failure) as caught, dagster_errors(dg.build_asset_context()):
+        raise ContractError("column a is gone", remedy="bring it back")
+    assert not caught.value.allow_retries
+    assert caught.value.description == "column a is gone -> bring it back"
+
+
+def test_a_transient_error_asks_for_two_retries():
+    with pytest.raises(dg.RetryRequested) as caught, dagster_errors(dg.build_asset_context()):
+        raise StorageError("the disk is away", remedy="wait")
+    assert caught.value.max_retries == 2
+    assert caught.value.seconds_to_wait == 60
+
+
+def test_an_error_that_nobody_expected_is_left_alone():
+    with pytest.raises(ZeroDivisionError), dagster_errors(dg.build_asset_context()):
+        _ = 1 / 0
+
+
+def test_the_writer_of_a_day_is_alone(tmp_path: Path):
+    layout, context = Layout(root=tmp_path, name="risk"), dg.build_asset_context()
+    with writing(context, layout, USER_SHARDS, DAY, reading=[RAW_USERS]):
+        for stage in (USER_SHARDS, RAW_USERS):
+            with pytest.raises(LockedError), locked(layout.day_lock(stage, DAY), what=stage, wait_s=0):
+                pass
+        with locked(layout.day_lock(RAW_USERS, DAY), what=RAW_USERS, is_shared=True, wait_s=0):
+            pass
+        with locked(layout.day_lock(USER_SHARDS, DAY + dt.timedelta(days=1)), what="another day", wait_s=0):
+            pass
+    with locked(layout.day_lock(USER_SHARDS, DAY), what=USER_SHARDS, wait_s=0):
+        pass
+
+
+def test_what_was_not_evaluated_is_no_result():
+    outcomes = (outcome("a", "pass", observed=1.0, limit=2.0), outcome("b", "not_evaluated"), outcome("c", "fail"))
+    results = {result.check_name: result for result in check_results(KEY, outcomes, DAY)}
+    assert {name: result.passed for name, result in results.items()} == {"a": True, "c": False}
+    assert results["a"].metadata["observed"].value == 1.0
+    assert results["a"].metadata["limit"].value == 2.0
+
+
+def test_a_day_goes_on_only_when_every_outcome_lets_it_through():
+    stop_if_failed((outcome("a", "pass"), outcome("b", "no_baseline")), RAW_USERS, DAY)
+    with pytest.raises(dg.Failure) as caught:
+        stop_if_failed((outcome("a", "pass"), outcome("b", "not_evaluated"), outcome("c", "fail")), RAW_USERS, DAY)
+    assert not caught.value.allow_retries
+    for expected in ("raw_users of 2026-01-05", "b (not_evaluated)", "c (fail)"):
+        assert expected in str(caught.value.description)
+    assert "a (pass)" not in str(caught.value.description)
