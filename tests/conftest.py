@@ -8,7 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 
+import hypothesis
 import pytest
+
+# The machines that run these tests are shared: an example that takes long says nothing.
+hypothesis.settings.register_profile("shared", deadline=None, derandomize=os.environ.get("CI") == "true")
+hypothesis.settings.load_profile("shared")
 
 PROGRAMS = {"chromium": "chromium"}
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:  # it comes with torch
 
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext
 
-MAX_RETRIES = 2
-FIRST_RETRY_S = 60
+RETRY_WAITS_S = (60, 600)
 
 
 def day_of(context: dg.AssetExecutionContext) -> dt.date:
@@ -57,8 +56,8 @@ def writing(
 
 
 @contextlib.contextmanager
-def dagster_errors(context: Context) -> Iterator[None]:
-    """Permanent errors end the run at once; transient ones ask for a retry, after 1 and then 10 minutes."""
+def dagster_errors(context: Context, *, retry_waits_s: Sequence[int] = RETRY_WAITS_S) -> Iterator[None]:
+    """Permanent errors end the run at once; transient ones ask for a retry, as often as there are waits."""
     try:
         yield
     except PermanentError as error:
@@ -66,9 +65,10 @@ def dagster_errors(context: Context) -> Iterator[None]:
             description=str(error), metadata={"what": error.what, "remedy": error.remedy}, allow_retries=False
         ) from error
     except TransientError as error:
-        wait_s = FIRST_RETRY_S * 10**context.retry_number
-        context.log.warning(f"{error}; tried {context.retry_number + 1} of {MAX_RETRIES + 1} times")
-        raise dg.RetryRequested(max_retries=MAX_RETRIES, seconds_to_wait=wait_s) from error
+        tried = context.retry_number
+        context.log.warning(f"{error}; tried {tried + 1} of {len(retry_waits_s) + 1} times")
+        wait_s = retry_waits_s[min(tried, len(retry_waits_s) - 1)]
+        raise dg.RetryRequested(max_retries=len(retry_waits_s), seconds_to_wait=wait_s) from error
 
 
 def judged(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
 
@@ -7,7 +5,7 @@ import dagster as dg
 import pytest
 
 from profile_assets.errors import ContractError, LockedError, StorageError
-from profile_assets.orchestration.shell import check_results, dagster_errors, stop_if_failed, writing
+from profile_assets.orchestration.shell import RETRY_WAITS_S, check_results, dagster_errors, stop_if_failed, writing
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, Layout
 from profile_assets.storage.verdicts import Outcome
@@ -28,10 +26,22 @@ def test_a_permanent_error_ends_the_run_with_its_remedy_and_no_retry():
 
 
 def test_a_transient_error_asks_for_two_retries():
-    with pytest.raises(dg.RetryRequested) as caught, dagster_errors(dg.build_asset_context()):
-        raise StorageError("the disk is away", remedy="wait")
-    assert caught.value.max_retries == 2
-    assert caught.value.seconds_to_wait == 60
+    assert RETRY_WAITS_S == (60, 600)
+    attempts = []
+
+    @dg.op
+    def away(context: dg.OpExecutionContext) -> None:
+        attempts.append(context.retry_number)
+        with dagster_errors(context, retry_waits_s=(0, 0)):
+            raise StorageError("the disk is away", remedy="wait")
+
+    @dg.job(executor_def=dg.in_process_executor)
+    def one() -> None:
+        away()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert not one.execute_in_process(raise_on_error=False, instance=instance).success
+    assert attempts == [0, 1, 2]
 
 
 def test_an_error_that_nobody_expected_is_left_alone():

@@ -12,17 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import settings
 
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.stages import Staged
 from profile_assets.users.contract import Column, Contract, parse_type
 from profile_assets.users.land import land
 from profile_assets.users.source import SourceSettings
-
-# How long an example takes says nothing on a shared machine.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 DAY = dt.date(2026, 1, 5)
 
