@@ -14,17 +14,20 @@ help: ## this list
 
 setup: $(STAMP) ## .venv with everything that is needed
 
-# uv, itself from pip, installs in seconds what pip needs minutes for. It is told where pip keeps local packages.
+# uv, itself from pip, installs in seconds what pip needs minutes for. It is told where pip looks; where it cannot
+# find its way, pip does it.
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: no python3 found; install Python 3.11 to 3.13"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 	  || { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1); Python 3.11 to 3.13 is needed (make PYTHON=...)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
-	  || { echo "make: $(PYTHON) cannot make a virtual environment; install its venv package"; exit 1; }
+	  || { rm -rf $(VENV); echo "make: $(PYTHON) cannot make a virtual environment; install its venv package"; exit 1; }
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@UV_FIND_LINKS="$$PIP_FIND_LINKS" $(BIN)/uv pip install --quiet --python $(BIN)/python \
-	  --compile-bytecode --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	@UV_FIND_LINKS="$$PIP_FIND_LINKS" UV_DEFAULT_INDEX="$$PIP_INDEX_URL" $(BIN)/uv pip install --python $(BIN)/python \
+	  --compile-bytecode --constraint constraints.txt --editable '.[$(EXTRAS)]' 2>&1 | grep -v '^ [+~-] ' \
+	  && $(BIN)/python -c 'import dagster, torch' 2>/dev/null \
+	  || $(BIN)/python -m pip install --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
 run: $(STAMP) ## prepare the demo, train, score three days through Dagster, show the result

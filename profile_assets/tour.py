@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from profile_assets.errors import ProfileError
+from profile_assets.errors import DataError, ProfileAssetsError, ProfileError, StorageError
 from profile_assets.feature_store import read
 from profile_assets.models.registry import read_pointer
 from profile_assets.profile import Deployment, load_deployment
-from profile_assets.storage.published import PublishRecord, published_days, read_record
+from profile_assets.storage.published import PublishRecord, published_days, read_part_record
 
 ONE_DAY = dt.timedelta(days=1)
 console = Console(highlight=False)
@@ -58,14 +58,28 @@ def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
         return
     from profile_assets.orchestration.launch import session
 
+    failed: list[ProfileAssetsError] = []
     with session(deployment) as runs, _progress() as bar:
         task = bar.add_task("", total=len(days))
         for day in days:
             bar.update(task, description=f"scoring {day}")
-            runs.score(day)
+            try:
+                runs.score(day)
+            except (DataError, StorageError) as error:  # the other days go on
+                failed.append(error)
+                bar.console.print(f"[red]✗[/] {day}: {error.what}", markup=True)
+            else:
+                bar.console.print(f"[green]✓[/] {day}: {_record(deployment, day).rows:,} users published")
             bar.advance(task)
-            bar.console.print(f"[green]✓[/] {day}: {_record(deployment, day).rows:,} users published")
         runs.judge_freshness()
+    if failed:
+        raise (
+            failed[0]
+            if len(failed) == 1
+            else DataError(
+                f"{len(failed)} of {len(days)} days failed; the first: {failed[0].what}", remedy=failed[0].remedy
+            )
+        )
 
 
 def show(day: dt.date | None) -> None:
@@ -123,7 +137,7 @@ def _last_days(last: dt.date, count: int) -> list[dt.date]:
 
 
 def _record(deployment: Deployment, day: dt.date) -> PublishRecord:
-    record = read_record(deployment.layout, day)
+    record = read_part_record(deployment.layout, day)
     if record is None:
         raise ProfileError(f"{day} is not published", remedy=f"run `profile-assets backfill {day} {day}`")
     return record

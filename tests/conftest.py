@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Generator
 
 import hypothesis
 import pytest
@@ -22,7 +23,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("service"):
         name = str(mark.args[0])
         if shutil.which(PROGRAMS[name]) is None:
-            message = f"{name} is not installed"
-            if os.environ.get("REQUIRE_SERVICES") == "1":
-                pytest.fail(message)
-            pytest.skip(message)
+            pytest.skip(f"{name} is not installed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where every server is promised, a skip is a failure, whoever asked for it."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("REQUIRE_SERVICES") == "1":
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, and REQUIRE_SERVICES=1: {report.longrepr}"
+    return report

@@ -152,7 +152,7 @@ def _kinds(features: Sequence[FeatureSettings], schema: pa.Schema) -> dict[str, 
     if problems:
         raise ContractError(
             f"the features cannot be fitted: {'; '.join(problems)}",
-            remedy="name under [features] only columns of the contract that hold numbers, booleans or text",
+            remedy="name under model.features only columns of the contract that hold numbers, booleans or text",
         )
     return kinds
 

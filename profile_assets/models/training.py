@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime as dt
+import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -180,6 +181,11 @@ def _fit(
             )
         )
         progress(epochs[-1])
+        if not math.isfinite(loss):
+            raise DataError(
+                f"training diverged in epoch {number}: the selection day's log loss is {loss}",
+                remedy="lower learning_rate, or look for extreme values among the features",
+            )
         if number - max((one.number for one in epochs if one.is_best), default=0) >= settings.patience:
             break
     network.load_state_dict(best_state)

@@ -32,6 +32,25 @@ Decorator = Callable[[Callable[..., "Events"]], dg.AssetsDefinition]
 Events = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
 
 
+_DESCRIPTIONS = {
+    RAW_USERS: "The day's users as the source gave them: cast to the contract, bad rows set aside.",
+    USER_SHARDS: "The day's users dealt into files by md5(user_id) modulo their number.",
+    USER_SCORES: "A score for every user of the day, by the stable bundle; one file a shard, each its own checkpoint.",
+    EXPORT: "The day, visible to readers: one file, swapped in by one rename.",
+}
+_CHECK_DESCRIPTIONS = {
+    "min_rows": "At least quality.min_rows users.",
+    "row_count_change": "Rows against the newest earlier published day.",
+    "null_rates": "Missing values of each column, over all rows, against the contract and that day.",
+    "ranges": "Every number finite and within the contract's bounds.",
+    "unique_ids": "Every user once.",
+    "rows_match_raw": "Exactly the landed users, by count and key-set digest.",
+    "rows_match_shards": "Exactly the users of each shard, by count and key-set digest.",
+    "scores_valid": "Every score a finite number from 0 to 1.",
+    "rows_match_scores": "Exactly the scored users, by count and key-set digest.",
+}
+
+
 def daily_assets(deployment: Deployment) -> list[dg.AssetsDefinition]:
     """raw_users -> user_shards -> user_scores -> feature_store_export, under the profile's name."""
     return [
@@ -52,7 +71,13 @@ def _daily_asset(deployment: Deployment, stage: str, *upstream: str, kinds: set[
         deps=[key_of(deployment, name) for name in upstream],
         group_name=deployment.profile.name,
         kinds=kinds,
-        check_specs=[dg.AssetCheckSpec(name=name, asset=key, partitions_def=days, blocking=True) for name in checks],
+        description=_DESCRIPTIONS[stage],
+        check_specs=[
+            dg.AssetCheckSpec(
+                name=name, asset=key, partitions_def=days, blocking=True, description=_CHECK_DESCRIPTIONS.get(name)
+            )
+            for name in checks
+        ],
     )
 
 

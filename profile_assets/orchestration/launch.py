@@ -14,7 +14,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from profile_assets.errors import DataError, ProfileError
+from profile_assets.errors import DataError, ProfileError, StorageError
 from profile_assets.orchestration.build import build_definitions
 from profile_assets.orchestration.keys import day_job_name, freshness_job_name, train_job_name
 from profile_assets.profile import Deployment
@@ -32,7 +32,7 @@ class Session:
     instance: dg.DagsterInstance
 
     def score(self, day: dt.date) -> None:
-        """Run the day's job. DataError with what stopped it."""
+        """Run the day's job. DataError with what stopped it, or StorageError after retries."""
         self._run(day_job_name(self.deployment), partition_key=day.isoformat())
 
     def train(self) -> None:
@@ -48,8 +48,9 @@ class Session:
             partition_key=partition_key, instance=self.instance, raise_on_error=False, run_config=_QUIET
         )
         if not result.success:
-            reason = _reason(result)
-            raise DataError(f"run {result.run_id} of {job} failed: {reason}", remedy="see that run in the UI")
+            kind = StorageError if _was_retried(result) else DataError
+            what = f"run {result.run_id} of {job} failed: {_reason(result)}"
+            raise kind(what, remedy="mend that, then run it again; the UI has the run's log")
 
 
 @contextmanager
@@ -68,6 +69,11 @@ def _instance() -> Iterator[dg.DagsterInstance]:
         )
     with dg.DagsterInstance.from_config(str(home)) as instance:
         yield instance
+
+
+def _was_retried(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether a step was tried again, which only transient errors are."""
+    return any(event.is_step_restarted for event in result.all_events)
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:

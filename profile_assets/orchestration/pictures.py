@@ -20,7 +20,7 @@ from profile_assets.users.contract import Contract
 
 Metadata = dict[str, dg.MetadataValue | int | float | str]
 
-_BAR, _GAP, _HEIGHT = 13, 1, 60
+_BINS, _BAR, _GAP, _HEIGHT = 32, 13, 1, 60
 
 
 def stage_metadata(manifest: Manifest, seconds: float) -> Metadata:
@@ -62,7 +62,7 @@ def landing_metadata(manifest: Manifest, contract: Contract) -> Metadata:
 
 def score_metadata(folder: Path, manifest: Manifest) -> Metadata:
     """What the scoring adds: the model, how many shards were reused, the shards, and how the scores are spread."""
-    counts = np.zeros(40, dtype=np.int64)
+    counts = np.zeros(_BINS, dtype=np.int64)
     for entry in manifest.files:
         for batch in iter_batches(folder / entry.name, columns=["score"]):
             counts += np.histogram(batch.column(0).to_numpy(), bins=len(counts), range=(0.0, 1.0))[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # it comes with torch
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext
 
 RETRY_WAITS_S = (60, 600)
+_LOGGER = logging.getLogger("profile_assets")
 
 
 def day_of(context: dg.AssetExecutionContext) -> dt.date:
@@ -49,7 +51,7 @@ def writing(
                     layout.day_lock(name, day),
                     what=f"{name} of {day}",
                     is_shared=name != stage,
-                    on_wait=context.log.info,
+                    on_wait=lambda message: warn(context, message),
                 )
             )
         yield
@@ -66,9 +68,15 @@ def dagster_errors(context: Context, *, retry_waits_s: Sequence[int] = RETRY_WAI
         ) from error
     except TransientError as error:
         tried = context.retry_number
-        context.log.warning(f"{error}; tried {tried + 1} of {len(retry_waits_s) + 1} times")
+        warn(context, f"{error}; tried {tried + 1} of {len(retry_waits_s) + 1} times")
         wait_s = retry_waits_s[min(tried, len(retry_waits_s) - 1)]
         raise dg.RetryRequested(max_retries=len(retry_waits_s), seconds_to_wait=wait_s) from error
+
+
+def warn(context: Context, message: str) -> None:
+    """Into the run's log, and on the terminal of whoever started the run there: a long wait must not be silent."""
+    context.log.warning(message)
+    _LOGGER.warning(message)
 
 
 def judged(

@@ -55,7 +55,8 @@ class Deployment:
         labels = self.profile.labels
         if labels is None:
             raise ProfileError("the profile has no [labels]", remedy="add where the labels lie, or import weights")
-        return LabelSettings(**{**dict(labels), "path": self._under_root(labels.path)})
+        fields = {**dict(labels), "path": self._under_root(labels.path), "csv": CsvSettings(**dict(labels.csv))}
+        return LabelSettings(**fields)
 
     @property
     def training(self) -> TrainingSettings:

@@ -32,7 +32,6 @@ class Replay(_Part):
     """A recorded history lived again: every date in the file is moved by the same whole days."""
 
     last_known_day: dt.date = Field(description="the recorded day that falls on yesterday when the replay begins")
-    calendar: str = Field(description="the JSON file, under PROFILE_DATA, that keeps the shift chosen at the first run")
 
 
 class Schedule(_Part):
@@ -78,6 +77,7 @@ class ContractColumn(_Part):
     minimum: float | None = Field(None, description="rows below go to quarantine")
     maximum: float | None = Field(None, description="rows above go to quarantine")
     values: tuple[str, ...] | None = Field(None, description="rows with any other text go to quarantine")
+    zoneless_is_utc: bool = Field(False, description="times without a zone are UTC; else they are refused")
     personal: bool = Field(False, description="values are hashed wherever examples are shown")
 
 
@@ -98,6 +98,9 @@ class Labels(_Part):
     key: str = Field(description="the column with the user's id")
     column: str = Field(description="the column with the label, 0 or 1")
     horizon_days: int = Field(ge=1, description="days after the day that the label looks at")
+    hive_key: str = Field("day", description="the key of the hive folders, for a path without {day}")
+    csv: Csv = Field(Csv(), description="how CSV is written")
+    s3_endpoint: str | None = Field(None, description="the address of an S3 server other than AWS's")
 
 
 class Training(_Part):
@@ -168,7 +171,7 @@ class Export(_Part):
 class Alerts(_Part):
     """Who is told. The addresses themselves are secrets and stay in the environment."""
 
-    urls_env: tuple[str, ...] = Field((), description="names of environment variables that hold Apprise URLs")
+    urls_env: tuple[str, ...] = Field((), description="environment variables with Apprise URLs; nothing is sent yet")
 
 
 class Profile(_Part):

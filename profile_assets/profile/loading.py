@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from profile_assets.errors import ProfileError
 from profile_assets.profile.deployment import Deployment
 from profile_assets.profile.fields import Profile, Replay
 from profile_assets.profile.mistakes import field_mistakes, joint_mistakes
+from profile_assets.users.demo import calendar_path
 from profile_assets.users.demo_calendar import load_calendar
 
 DEFAULT_PROFILE = "purchase_30d.toml"
@@ -32,7 +34,7 @@ def load_deployment(
     root = Path(env.get("PROFILE_DATA") or "data").absolute()
     chosen = path or (Path(env["PROFILE_CONFIG"]) if env.get("PROFILE_CONFIG") else default_profile())
     profile = load_profile(chosen)
-    return Deployment(profile=_moved(profile, root, today or dt.date.today()), root=root)  # noqa: DTZ011
+    return Deployment(profile=_moved(profile, root, today or _today(profile)), root=root)
 
 
 def default_profile() -> Path:
@@ -64,6 +66,10 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ProfileError(f"{path} is not TOML: {error}", remedy="correct that line") from error
 
 
+def _today(profile: Profile) -> dt.date:
+    return dt.datetime.now(ZoneInfo(profile.time_zone)).date()
+
+
 def _moved(profile: Profile, root: Path, today: dt.date) -> Profile:
     """The profile with its dates moved onto the replay's calendar; as it is where nothing is replayed."""
     if profile.replay is None:
@@ -80,5 +86,5 @@ def _moved(profile: Profile, root: Path, today: dt.date) -> Profile:
 
 
 def _shift_days(replay: Replay, root: Path, today: dt.date) -> int:
-    kept = root / replay.calendar
+    kept = calendar_path(root)
     return load_calendar(kept).shift_days if kept.exists() else (today - replay.last_known_day).days - 1

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from profile_assets.profile.fields import Profile
+from profile_assets.profile.fields import ContractColumn, Profile
+from profile_assets.storage.stages import ID_COLUMN
+from profile_assets.users.contract import Column, parse_type
 
-ID_COLUMN = "user_id"
+NOT_FEATURES = ("date", "timestamp", "list")
 
 
 def field_mistakes(error: ValidationError) -> list[str]:
@@ -55,12 +56,12 @@ def _description(location: tuple[int | str, ...]) -> str:
 
 
 def _fields_at(location: tuple[int | str, ...]) -> dict[str, FieldInfo]:
-    """The fields of the table at a path of the profile."""
-    model: type[BaseModel] = Profile
+    """The fields of the table at a path of the profile; none where a plain value or a list of values stands."""
+    model: type[BaseModel] | None = Profile
     for part in location:
-        if isinstance(part, str):
-            model = next(models_in(model.model_fields[part].annotation))
-    return dict(model.model_fields)
+        if model is not None and isinstance(part, str):
+            model = next(models_in(model.model_fields[part].annotation), None)
+    return {} if model is None else dict(model.model_fields)
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -92,16 +93,35 @@ def _column_names(raw: Mapping[str, Any]) -> list[str]:
 def _contract_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
     names = _column_names(raw)
     identifier = _table(raw, "contract").get("id")
-    for name, count in Counter(names).items():
-        if count > 1:
-            yield f"contract.columns: {name!r} stands {count} times; keep one"
+    for spellings in _alike(names):
+        told = " and ".join(repr(name) for name in spellings)
+        yield f"contract.columns: {told} are one name but for the case of letters; keep one"
     for index, name in enumerate(names):
         if name in (identifier, ID_COLUMN):
             yield f"contract.columns[{index}].name: {name!r} is the id's own name; list only the other columns"
     for index, column in enumerate(_tables(_table(raw, "contract").get("columns"))):
-        low, high = column.get("minimum"), column.get("maximum")
-        if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-            yield f"contract.columns[{index}]: minimum {low} is above maximum {high}; exchange them"
+        yield from _column_mistakes(f"contract.columns[{index}]", column)
+
+
+def _column_mistakes(path: str, column: Mapping[str, Any]) -> Iterator[str]:
+    """What `Column` itself refuses: bounds of what is no number, values of what is no text, and the like."""
+    low, high = column.get("minimum"), column.get("maximum")
+    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+        yield f"{path}: minimum {low} is above maximum {high}; exchange them"
+    try:
+        Column(**{**ContractColumn.model_validate(column).model_dump(), "type": parse_type(str(column["type"]))})
+    except ValidationError:
+        return  # told field by field
+    except ValueError as error:
+        yield f"{path}: {error}"
+
+
+def _alike(names: list[str]) -> list[list[str]]:
+    """The names that stand twice, or differ only by case."""
+    by_folded: dict[str, list[str]] = {}
+    for name in names:
+        by_folded.setdefault(name.casefold(), []).append(name)
+    return [spellings for spellings in by_folded.values() if len(spellings) > 1]
 
 
 def _feature_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
@@ -113,6 +133,8 @@ def _feature_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
             close = difflib.get_close_matches(name, columns, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "add it to contract.columns"
             yield f"model.features[{index}].name: {name!r} is no column of the contract; {hint}"
+        elif str(columns[name].get("type")).startswith(NOT_FEATURES):
+            yield f"model.features[{index}].name: {name!r} is a {columns[name]['type']}; use numbers, bool or string"
         elif columns[name].get("type") == "string" and feature.get("transform", "none") != "none":
             yield f"model.features[{index}].transform: {name!r} is text and takes no transform; remove it"
         if name in seen:
@@ -127,12 +149,20 @@ def _training_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
         yield "labels: is missing, and [training] needs it; add where the labels lie"
     training, horizon = _table(raw, "training"), _table(raw, "labels").get("horizon_days")
     first, last = training.get("first_day"), training.get("last_day")
-    if isinstance(first, dt.date) and isinstance(last, dt.date) and first > last:
+    if _is_day(first) and _is_day(last) and first > last:
         yield f"training: first_day {first} is after last_day {last}; exchange them"
-    measured = [training.get("selection_day"), *(training.get("report_days") or [])]
+    reported = training.get("report_days")
+    measured = [training.get("selection_day"), *(reported if isinstance(reported, list) else [])]
     for day in measured:
-        if isinstance(day, dt.date) and isinstance(last, dt.date) and isinstance(horizon, int):
+        if _is_day(day) and _is_day(last) and isinstance(horizon, int):
             yield from _gap_mistake(day, last, horizon)
+    if _is_day(measured[0]) and measured[0] in measured[1:]:
+        yield f"training.report_days: {measured[0]} is the selection_day, which is measured anyway; remove it"
+
+
+def _is_day(value: Any) -> TypeGuard[dt.date]:
+    """A TOML date; a TOML datetime is one to Python as well, and is refused elsewhere."""
+    return type(value) is dt.date
 
 
 def _gap_mistake(day: dt.date, last: dt.date, horizon_days: int) -> Iterator[str]:

@@ -83,10 +83,15 @@ def replace_folder(staged: Path, final: Path) -> None:
         if final.exists():
             aside = staged.parent / unique_name(f"{staged.name}.old")
             final.replace(aside)
-            staged.replace(final)
-            shutil.rmtree(aside)
+            try:
+                staged.replace(final)
+            except OSError:
+                aside.replace(final)
+                raise
         else:
             staged.replace(final)
+        for left in staged.parent.glob(f"{staged.name}.old.*"):  # this one, and those of runs that died right here
+            shutil.rmtree(left)
         fsync_path(final.parent)
 
 

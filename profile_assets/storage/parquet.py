@@ -7,6 +7,7 @@ verify is a CorruptError that names the file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from profile_assets.errors import CorruptError
+from profile_assets.errors import CorruptError, StorageError
 from profile_assets.storage.atomic import disk_errors, fsync_path
 
 ROW_GROUP_ROWS = 128 * 1024
@@ -90,10 +91,16 @@ def is_text(kind: pa.DataType) -> bool:
 
 @contextlib.contextmanager
 def corrupt_errors(path: Path) -> Iterator[None]:
-    """What Arrow says of a damaged file, as CorruptError; a file that is not there at all as well."""
+    """What Arrow says of a damaged file, as CorruptError; a file that is not there at all as well.
+
+    A disk that fails is another matter (StorageError): the operating system's errors carry a number, Arrow's do not.
+    """
     try:
         yield
     except (pa.ArrowException, OSError, EOFError) as error:
+        number = getattr(error, "errno", None)
+        if number is not None and number != errno.ENOENT:
+            raise StorageError(f"{path} cannot be read: {error}", remedy="check that disk, then try again") from error
         raise CorruptError(f"{path} cannot be read: {error}", remedy=_REDO) from error
 
 

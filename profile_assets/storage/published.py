@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet
-from profile_assets.storage.layout import Layout
+from profile_assets.storage.layout import PART_FILE, Layout
 from profile_assets.storage.parquet import read_footer
 from profile_assets.storage.records import FORMAT, read_json
 
@@ -103,9 +103,9 @@ def write_record(layout: Layout, record: PublishRecord) -> None:
 
 
 def published_days(layout: Layout) -> list[dt.date]:
-    """The days that readers of the offline table see, oldest first."""
-    records = [_parse(read_json(path), path) for path in layout.publish_records.glob("*.json")]
-    return sorted(record.day for record in records if record.is_offline_done)
+    """The days that readers of the offline table see, oldest first: those whose file is there."""
+    parts = layout.offline.glob(f"ds=????-??-??/{PART_FILE}")
+    return sorted(dt.date.fromisoformat(part.parent.name.removeprefix("ds=")) for part in parts)
 
 
 def read_part_record(layout: Layout, day: dt.date) -> PublishRecord | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from profile_assets.errors import CorruptError
+from profile_assets.errors import CorruptError, StorageError
 from profile_assets.storage.keys import KeySet
 
 FORMAT = 1
@@ -114,8 +114,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """A record as it was written; CorruptError where it is not JSON or not of a format known here."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, ValueError) as error:
         raise CorruptError(f"{path} cannot be read: {error}", remedy=_REDO) from error
+    except OSError as error:  # the disk, not the record
+        raise StorageError(f"{path} cannot be read: {error}", remedy="check that disk, then try again") from error
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise CorruptError(
             f"{path} is not a record of format {FORMAT}",

@@ -100,7 +100,7 @@ def find_day(settings: SourceSettings, day: dt.date) -> SourceDay:
     if settings.success_marker and settings.success_marker not in ignored:
         raise SourceError(
             f"the source of {day}, {where}, has no {settings.success_marker}",
-            remedy="wait until its writer has finished, or take success_marker out of the profile",
+            remedy="wait until its writer has finished, or set source.ready to none in the profile",
         )
     if not files:
         beside = f" (only {', '.join(ignored[:5])})" if ignored else ""

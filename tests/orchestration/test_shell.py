@@ -25,7 +25,7 @@ def test_a_permanent_error_ends_the_run_with_its_remedy_and_no_retry():
     assert caught.value.description == "column a is gone -> bring it back"
 
 
-def test_a_transient_error_asks_for_two_retries():
+def test_a_transient_error_asks_for_two_retries(tmp_path: Path):
     assert RETRY_WAITS_S == (60, 600)
     attempts = []
 
@@ -39,7 +39,7 @@ def test_a_transient_error_asks_for_two_retries():
     def one() -> None:
         away()
 
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         assert not one.execute_in_process(raise_on_error=False, instance=instance).success
     assert attempts == [0, 1, 2]
 

@@ -1,12 +1,30 @@
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from profile_assets.errors import ProfileError
-from profile_assets.profile import load_profile
+from profile_assets.profile import Profile, load_profile
+from profile_assets.profile.mistakes import field_mistakes, joint_mistakes
+
+MINIMAL = """
+name = "risk"
+time_zone = "Europe/Berlin"
+start_day = 2026-01-01
+[source]
+path = "in/{day}"
+[contract]
+id = "account"
+columns = [{ name = "balance", type = "float64" }]
+[model]
+features = [{ name = "balance" }]
+"""
 
 
 def mistakes_of(path: Path) -> str:
@@ -49,7 +67,7 @@ def test_a_missing_field_is_named_with_its_meaning(write: Callable[[str], Path])
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ('name = "country"\ntype', 'name = "balance"\ntype', "contract.columns: 'balance' stands 2 times"),
+        ('name = "country"\ntype', 'name = "balance"\ntype', "contract.columns: 'balance' and 'balance' are one name"),
         (
             'name = "country"\ntype',
             'name = "account"\ntype',
@@ -75,6 +93,99 @@ def test_training_needs_labels_and_a_gap_before_what_is_measured(write: Callable
     labels = '[labels]\npath = "l"\nkey = "account"\ncolumn = "y"\nhorizon_days = 30\n'
     text = mistakes_of(write(minimal + training + labels))
     assert "training: 2026-03-15 is measured, but labels up to 2026-03-31 were trained on" in text
+
+
+@pytest.mark.parametrize(
+    ("addition", "expected"),
+    [
+        ("[model.x]", "model.x: no such field"),
+        ("[alerts]\nurls_env = [3]", "alerts.urls_env[0]: "),
+        ("[alerts]\nurls_env = 3", "alerts.urls_env: "),
+        ('[shards]\ncount = "x"', "shards.count: "),
+        ("[schedule]\nlive_from = 2026-01-01T01:00:00", "schedule.live_from: "),
+        (
+            "[training]\nfirst_day = 2026-01-01T00:00:00\nlast_day = 2026-01-02\nselection_day = 2026-03-01\nreport_days = 5",
+            "training.report_days: ",
+        ),
+        (
+            '[training]\nlast_day = 5\nselection_day = []\nreport_days = ["x"]',
+            "training.report_days[0]: ",
+        ),
+    ],
+)
+def test_values_of_the_wrong_kind_are_told_and_never_a_stack(
+    write: Callable[[str], Path], minimal: str, addition: str, expected: str
+):
+    assert expected in mistakes_of(write(f"{minimal}\n{addition}\n"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            'type = "string"',
+            'type = "string"\nminimum = 1',
+            "contract.columns[1]: column 'country': minimum and maximum",
+        ),
+        (
+            'type = "float64"',
+            'type = "float64"\nvalues = ["a"]',
+            "contract.columns[0]: column 'balance': values are for",
+        ),
+        ('type = "float64"', 'type = "float64"\nvalues = [1]', "contract.columns[0].values[0]: "),
+        ('name = "country"\ntype', 'name = "Balance"\ntype', "'balance' and 'Balance' are one name"),
+        ('type = "float64"', 'type = "date"', "model.features[0].name: 'balance' is a date"),
+    ],
+)
+def test_what_only_a_room_refuses_is_told_with_the_rest(
+    write: Callable[[str], Path], minimal: str, old: str, new: str, expected: str
+):
+    assert old in minimal
+    assert expected in mistakes_of(write(minimal.replace(old, new)))
+
+
+def test_the_selection_day_is_not_reported_as_unseen(write: Callable[[str], Path], minimal: str):
+    training = "[training]\nfirst_day = 2026-01-01\nlast_day = 2026-01-08\nselection_day = 2026-03-15\n"
+    labels = '[labels]\npath = "l"\nkey = "account"\ncolumn = "y"\nhorizon_days = 30\n'
+    text = mistakes_of(write(minimal + training + "report_days = [2026-03-15]\n" + labels))
+    assert "training.report_days: 2026-03-15 is the selection_day" in text
+
+
+@settings(max_examples=150)
+@given(
+    path=st.lists(
+        st.sampled_from(["contract", "columns", "model", "features", "source", "training", "labels", "name"]),
+        min_size=1,
+        max_size=3,
+    ),
+    value=st.one_of(
+        st.none(),
+        st.integers(),
+        st.text(max_size=3),
+        st.lists(
+            st.one_of(
+                st.integers(),
+                st.text(max_size=2),
+                st.dictionaries(st.sampled_from(["name", "type"]), st.text(max_size=3)),
+            )
+        ),
+        st.dates(),
+        st.datetimes(),
+    ),
+)
+def test_whatever_stands_in_the_file_is_a_profile_or_a_named_mistake(path: list[str], value: object):
+    raw = tomllib.loads(MINIMAL)
+    table = raw
+    for part in path[:-1]:
+        inner = table.get(part)
+        table = inner if isinstance(inner, dict) else table
+    table[path[-1]] = value
+    try:
+        Profile.model_validate(raw)
+        told = []
+    except ValidationError as error:
+        told = field_mistakes(error)
+    assert all(": " in line for line in (*told, *joint_mistakes(raw)))
 
 
 def test_a_limit_of_zero_is_a_limit(write: Callable[[str], Path], minimal: str):
