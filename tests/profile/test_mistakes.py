@@ -104,7 +104,7 @@ def test_training_needs_labels_and_a_gap_before_what_is_measured(write: Callable
         ('[shards]\ncount = "x"', "shards.count: "),
         ("[schedule]\nlive_from = 2026-01-01T01:00:00", "schedule.live_from: "),
         (
-            "[training]\nfirst_day = 2026-01-01T00:00:00\nlast_day = 2026-01-02\nselection_day = 2026-03-01\nreport_days = 5",
+            "[training]\nfirst_day = 2026-01-01T01:00:00\nlast_day = 2026-01-02\nreport_days = 5",
             "training.report_days: ",
         ),
         (
