@@ -16,8 +16,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from profile_assets.errors import DataError
+from profile_assets.features.bins import fit_bins
+from profile_assets.features.encode import encode
 from profile_assets.features.spec import FeatureSettings, fit_spec
-from profile_assets.models.bundle import write_bundle
+from profile_assets.models.bundle import probabilities, write_bundle
+from profile_assets.models.bundle_files import BINS
 from profile_assets.models.network import WideAndDeep, build_network
 from profile_assets.models.settings import NetworkSettings
 from profile_assets.scoring.scorer import Scorer, scorer_for
@@ -29,6 +32,7 @@ from profile_assets.users.day_folders import PART_FILE, day_folder
 from profile_assets.users.generate import generate
 
 CALIBRATION_USERS = 200_000
+BIN_SAMPLE = 20_000  # rows whose scores give the score's bins
 _DAY = dt.date(2026, 1, 1)
 
 
@@ -49,13 +53,14 @@ def fresh_bundle(models: Path, users: Path, *, draw: Callable[[WideAndDeep], Non
     spec = fit_spec(features, table)
     network = build_network(settings, spec)
     draw(network)
+    bins = fit_bins(encode(table, spec), spec, probabilities(network.eval(), table.slice(0, BIN_SAMPLE), spec))
     bundle_id = write_bundle(
         models,
         network=network,
         network_settings=settings,
         spec=spec,
         schema=table.schema,
-        metrics={},
+        metrics={BINS: bins.to_json()},
         data_snapshot={"users": "generated"},
         provenance={"weights": "fresh, untrained"},
         staging=models.parent / "_staging",

@@ -111,6 +111,53 @@ def freshness() -> None:
     raise typer.Exit(1 if state.state == "stale" else 0)
 
 
+Why = Annotated[str, typer.Option("--why", help="The reason; it is recorded and shown.")]
+By = Annotated[str | None, typer.Option("--by", help="Who says so. Default: the user of this machine.")]
+
+
+@app.command()
+def release(
+    day: Day, why: Why, check: Annotated[str, typer.Option("--check", help="The check that it failed.")], by: By = None
+) -> None:
+    """Let exactly the data that failed a check through it, for the record; then run the day again."""
+    from profile_assets.profile import load_deployment
+    from profile_assets.storage.releases import release as let_through
+
+    made = let_through(
+        load_deployment().layout, day.date(), check, by=by or _user(), at=dt.datetime.now(dt.UTC), why=why
+    )
+    typer.echo(f"{check} of {day.date()} is released for the data {made.digest[:12]}, by {made.by}: {made.why}")
+    typer.echo(f"now run the day again: profile-assets backfill {day.date()} {day.date()}")
+
+
+@app.command()
+def withdraw(
+    day: Day,
+    why: Annotated[str, typer.Option("--why", help="The reason; it is recorded and shown.")] = "",
+    by: By = None,
+    undo: Annotated[bool, typer.Option("--undo", help="The data was right: let it be published again.")] = False,
+) -> None:
+    """Take a bad published day back: readers then see the days before. A rerun does not publish the same data again."""
+    from profile_assets.feature_store.read import newest_day
+    from profile_assets.feature_store.withdraw import undo_withdrawal
+    from profile_assets.feature_store.withdraw import withdraw as take_back
+    from profile_assets.profile import load_deployment
+
+    layout = load_deployment().layout
+    if undo:
+        undo_withdrawal(layout, day.date())
+        typer.echo(f"{day.date()} may be published again: profile-assets backfill {day.date()} {day.date()}")
+        return
+    take_back(layout, day.date(), why=why, by=by or _user(), now=dt.datetime.now(dt.UTC))
+    typer.echo(f"{day.date()} is withdrawn; the newest published day is {newest_day(layout) or 'none'}")
+
+
+def _user() -> str:
+    import getpass
+
+    return getpass.getuser()
+
+
 @app.command()
 def check(
     path: Annotated[Path | None, typer.Argument(help="A profile file. Default: the one PROFILE_CONFIG names.")] = None,

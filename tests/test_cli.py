@@ -22,8 +22,10 @@ def test_the_commands_are_these():
         "lookup",
         "plan",
         "quickstart",
+        "release",
         "show",
         "train",
+        "withdraw",
     ]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from profile_assets.errors import AccountingError, CorruptError, DataError
 from profile_assets.feature_store.offline import audit, stage_offline
+from profile_assets.feature_store.withdraw import complete_withdrawal, require_not_withdrawn
 from profile_assets.storage.atomic import locked, replace_file
 from profile_assets.storage.days import as_utc
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
@@ -42,6 +43,7 @@ def publish(layout: Layout, day: dt.date, *, time_zone: str, now: dt.datetime) -
     unless the verdict passed what is on disk, AccountingError where users were lost or doubled on the way.
     """
     with _undisturbed(layout, day):
+        complete_withdrawal(layout, day)
         published = _what_readers_see(layout, day)
         if published is not None:
             _roll_forward(layout, published)
@@ -49,6 +51,7 @@ def publish(layout: Layout, day: dt.date, *, time_zone: str, now: dt.datetime) -
         sources = {stage: manifest.digest for stage, manifest in manifests.items()}
         verdict = read_verdict(layout, day) or Verdict(day=day, stages={})
         require_passed(verdict, sources)
+        require_not_withdrawn(layout, day, sources)
         _require_closed_sums(manifests, day)
         if published is not None and published.sources == sources:
             return read_record(layout, day) or published
@@ -131,7 +134,7 @@ def _record(manifests: Manifests, sources: Mapping[str, str], verdict: Verdict, 
 
 
 def _null_rates(verdict: Verdict) -> dict[str, float]:
-    """The share of missing values by column, as the gate of the landed users observed it."""
-    outcome = verdict.stages[RAW_USERS].outcome("null_rates")
+    """The share of missing values by column over the day, as the gate of the shards observed it."""
+    outcome = verdict.stages[USER_SHARDS].outcome("null_rates")
     rows: tuple[Mapping[str, Any], ...] = () if outcome is None else outcome.table
-    return {row["column"]: row["observed"] for row in rows if row["measure"] == "null_rate"}
+    return {row["column"]: row["observed"] for row in rows if row["shard"] == "day"}

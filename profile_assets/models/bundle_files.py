@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from profile_assets.errors import BundleError
+from profile_assets.features.bins import Bins
 from profile_assets.storage.atomic import disk_errors
 
 FORMAT = 1
@@ -25,6 +26,7 @@ SNAPSHOT = "data_snapshot.json"
 PROVENANCE = "provenance.json"
 GOLDEN = "golden.parquet"
 SEAL = "bundle.json"
+BINS = "bins"  # in METRICS: the histograms that training fixed, which move no score and so no id
 FILES = (WEIGHTS, SIGNATURE, SPEC, METRICS, SNAPSHOT, PROVENANCE, GOLDEN)
 
 
@@ -77,6 +79,19 @@ def parse_json(path: Path, name: str, content: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise unusable(path, [f"{name} is not a JSON object"])
     return value
+
+
+def bins_of(metrics: Mapping[str, Any]) -> Bins | None:
+    """The bins among a bundle's metrics; None for a bundle that was made without."""
+    return Bins.from_json(metrics[BINS]) if BINS in metrics else None
+
+
+def read_bins(path: Path) -> Bins | None:
+    """The bins of the bundle at `path`, read without loading the model; its metrics verified against its seal."""
+    content, sealed = _read(path / METRICS), _read_seal(path)["files"].get(METRICS)
+    if content is None or sealed != _entry(content):
+        raise unusable(path, [f"{METRICS} is missing or is not what was sealed"])
+    return bins_of(parse_json(path, METRICS, content))
 
 
 def _read_seal(path: Path) -> dict[str, Any]:

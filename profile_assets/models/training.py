@@ -24,9 +24,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from profile_assets.errors import DataError
+from profile_assets.features.bins import fit_bins
 from profile_assets.features.encode import Encoded, encode
 from profile_assets.features.spec import FeatureSettings, FeatureSpec, fit_spec
 from profile_assets.models.baseline import fit_baseline
+from profile_assets.models.bundle_files import BINS
 from profile_assets.models.metrics import log_loss
 from profile_assets.models.network import WideAndDeep, build_network
 from profile_assets.models.report import logits_of, measure
@@ -89,6 +91,7 @@ def train(
         rows, selection = _rows(learned, spec), _rows(snapshots[settings.selection_day], spec)
         network, epochs = _fit(rows, selection, spec, network_settings, settings, progress)
         baseline = fit_baseline(rows.encoded, rows.labels, spec)
+        bins = fit_bins(rows.encoded, spec, 1 / (1 + np.exp(-logits_of(network, rows.encoded).astype(np.float64))))
         days = [
             measure(
                 network,
@@ -105,7 +108,13 @@ def train(
     return Trained(
         network=network,
         spec=spec,
-        metrics={"days": days, "epochs": len(epochs), "best_epoch": best, "training_rows": learned.num_rows},
+        metrics={
+            "days": days,
+            "epochs": len(epochs),
+            "best_epoch": best,
+            "training_rows": learned.num_rows,
+            BINS: bins.to_json(),
+        },
         data_snapshot=record_of({day: snapshots[day] for day in settings.days}),
         provenance=_provenance(settings, horizon_days, epochs, time.perf_counter() - began),
     )

@@ -27,6 +27,7 @@ from profile_assets.profile import Deployment
 from profile_assets.quality.gates import check_names
 from profile_assets.storage.layout import EXPORT, RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.stages import commit
+from profile_assets.storage.verdicts import StageVerdict
 
 Decorator = Callable[[Callable[..., "Events"]], dg.AssetsDefinition]
 Events = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
@@ -64,7 +65,7 @@ def daily_assets(deployment: Deployment) -> list[dg.AssetsDefinition]:
 def _daily_asset(deployment: Deployment, stage: str, *upstream: str, kinds: set[str]) -> Decorator:
     """Declares a stage to Dagster: its key, its days, what it is made from, and the checks it yields itself."""
     key, days = key_of(deployment, stage), daily_partitions(deployment.profile)
-    checks = check_names()[stage]
+    checks = check_names(has_suite=deployment.profile.quality.suite is not None)[stage]
     return dg.asset(
         key=key,
         partitions_def=days,
@@ -87,15 +88,15 @@ def raw_users(deployment: Deployment) -> dg.AssetsDefinition:
 
     @_daily_asset(deployment, RAW_USERS, kinds={"parquet"})
     def raw_users(context: dg.AssetExecutionContext) -> Events:
-        from profile_assets.quality.gates import find_baseline, judge_raw
+        from profile_assets.quality.gates import find_baselines, judge_raw
         from profile_assets.users.land import commit_landing, land
 
         day, began = day_of(context), time.perf_counter()
         with writing(context, layout, RAW_USERS, day):
             staged = land(deployment.source, contract, day, layout)
-            baseline = find_baseline(layout, day)
-            outcomes = judge_raw(staged, contract, deployment.limits, baseline)
-            yield from judged(context, layout, day, staged, outcomes, baseline)
+            baselines = find_baselines(layout, day)
+            outcomes = judge_raw(layout, day, staged, deployment.rules, baselines)
+            yield from judged(context, layout, day, staged, outcomes, baselines)
             manifest = commit_landing(layout, day, staged)
         yield dg.MaterializeResult(
             metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
@@ -111,13 +112,17 @@ def user_shards(deployment: Deployment) -> dg.AssetsDefinition:
 
     @_daily_asset(deployment, USER_SHARDS, RAW_USERS, kinds={"parquet"})
     def user_shards(context: dg.AssetExecutionContext) -> Events:
-        from profile_assets.quality.gates import judge_shards
+        from profile_assets.quality.gates import find_baselines, judge_shards
+        from profile_assets.quality.measures import Meter
         from profile_assets.shards.split import split
 
         day, began = day_of(context), time.perf_counter()
         with writing(context, layout, USER_SHARDS, day, reading=[RAW_USERS]):
-            staged = split(layout, day, deployment.profile.shards.count)
-            yield from judged(context, layout, day, staged, judge_shards(layout, day, staged))
+            meter = Meter(contract=deployment.contract)
+            staged = split(layout, day, deployment.profile.shards.count, watch=meter)
+            baselines = find_baselines(layout, day)
+            outcomes = judge_shards(layout, day, staged, deployment.rules, baselines, meter)
+            yield from judged(context, layout, day, staged, outcomes, baselines)
             manifest = commit(layout, day, staged)
         yield dg.MaterializeResult(
             metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
@@ -133,15 +138,18 @@ def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
 
     @_daily_asset(deployment, USER_SCORES, USER_SHARDS, STABLE_BUNDLE, kinds={"pytorch", "parquet"})
     def user_scores(context: dg.AssetExecutionContext) -> Events:
+        from profile_assets.models.bundle_files import read_bins
         from profile_assets.models.registry import stable_bundle
-        from profile_assets.quality.gates import judge_scores
+        from profile_assets.quality.gates import find_baselines, judge_scores
         from profile_assets.scoring.day import score_day
 
         day, began = day_of(context), time.perf_counter()
         with writing(context, layout, USER_SCORES, day, reading=[USER_SHARDS]):
             bundle = stable_bundle(layout)
             staged = score_day(layout, day, bundle, deployment.scoring, progress=shard_logger(context))
-            yield from judged(context, layout, day, staged, judge_scores(layout, day, staged, deployment.limits))
+            baselines = find_baselines(layout, day)
+            outcomes = judge_scores(layout, day, staged, deployment.rules, baselines, read_bins(bundle))
+            yield from judged(context, layout, day, staged, outcomes, baselines)
             manifest = commit(layout, day, staged)
         yield dg.MaterializeResult(
             metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
@@ -163,9 +171,9 @@ def feature_store_export(deployment: Deployment) -> dg.AssetsDefinition:
         day, began = day_of(context), time.perf_counter()
         with dagster_errors(context):
             record = publish(layout, day, time_zone=profile.time_zone, now=dt.datetime.now(dt.UTC))
-            outcomes = judge_export(layout, day)
-            yield from check_results(context.asset_key, outcomes, day)
-            stop_if_failed(outcomes, EXPORT, day)
+            verdict = StageVerdict(stage=EXPORT, digest=record.verdict_digest, outcomes=judge_export(layout, day))
+            yield from check_results(context.asset_key, verdict, day)
+            stop_if_failed(verdict, day)
         yield dg.MaterializeResult(
             metadata=pictures.publication_metadata(
                 record, layout.offline_part(day), layout.offline, time.perf_counter() - began

@@ -65,7 +65,9 @@ def score_metadata(folder: Path, manifest: Manifest) -> Metadata:
     counts = np.zeros(_BINS, dtype=np.int64)
     for entry in manifest.files:
         for batch in iter_batches(folder / entry.name, columns=["score"]):
-            counts += np.histogram(batch.column(0).to_numpy(), bins=len(counts), range=(0.0, 1.0))[0]
+            # Counting whole numbers is several times as fast as numpy's histogram.
+            places = (batch.column(0).to_numpy() * np.float32(len(counts))).astype(np.int8)
+            counts += np.bincount(np.minimum(places, len(counts) - 1), minlength=len(counts))
     return {
         "bundle_id": manifest.facts["bundle_id"],
         "shards_scored": manifest.notes["scored"],

@@ -7,6 +7,7 @@ look fresh; and so that the daily runs leave it alone.
 # No `from __future__ import annotations` here: Dagster looks at the context's annotation itself.
 
 import datetime as dt
+from collections.abc import Mapping
 
 import dagster as dg
 
@@ -16,6 +17,7 @@ from profile_assets.profile import Deployment
 from profile_assets.quality.freshness import Freshness, freshness
 from profile_assets.storage.layout import EXPORT
 from profile_assets.storage.published import published_days
+from profile_assets.storage.withdrawals import withdrawn_days
 
 
 def published_scores(deployment: Deployment) -> dg.AssetSpec:
@@ -42,8 +44,9 @@ def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
         with dagster_errors(context):
             now = dt.datetime.now(dt.UTC)
             state = freshness(now, deployment.due_rule, published_days(deployment.layout))
+            withdrawn = withdrawn_days(deployment.layout)
         return dg.AssetCheckResult(
-            passed=state.state != "stale", description=sentence(state), metadata=_metadata(state, now)
+            passed=state.state != "stale", description=sentence(state), metadata=_metadata(state, withdrawn, now)
         )
 
     return fresh
@@ -57,12 +60,13 @@ def sentence(state: Freshness) -> str:
     return f"{state.state}: {newest}" + (f"; {len(state.missing)} due days are missing" if state.missing else "")
 
 
-def _metadata(state: Freshness, now: dt.datetime) -> dict[str, str | int]:
+def _metadata(state: Freshness, withdrawn: Mapping[dt.date, str], now: dt.datetime) -> dict[str, str | int]:
     return {
         "state": state.state,
         "newest_due": str(state.newest_due or "none"),
         "newest_published": str(state.newest_published or "none"),
         "missing": ", ".join(str(day) for day in state.missing[:40]) or "none",
         "num_missing": len(state.missing),
+        "withdrawn": "; ".join(f"{day}: {why}" for day, why in withdrawn.items()) or "none",
         "asked_at": now.isoformat(timespec="seconds"),
     }

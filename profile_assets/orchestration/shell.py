@@ -9,22 +9,24 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from profile_assets.errors import PermanentError, TransientError
-from profile_assets.quality.gates import Baseline
+from profile_assets.errors import GateError, PermanentError, TransientError
+from profile_assets.quality.gates import Baselines
 from profile_assets.storage import verdicts
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.stages import Staged
-from profile_assets.storage.verdicts import Outcome
+from profile_assets.storage.verdicts import Outcome, Release, StageVerdict
 
 if TYPE_CHECKING:  # it comes with torch
     from profile_assets.scoring.day import ShardDone
 
+CheckMetadata = dict[str, dg.MetadataValue | float | str]
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext
 
 RETRY_WAITS_S = (60, 600)
@@ -85,23 +87,37 @@ def judged(
     day: dt.date,
     staged: Staged,
     outcomes: Sequence[Outcome],
-    baseline: Baseline | None = None,
+    baselines: Baselines,
 ) -> Iterator[dg.AssetCheckResult]:
-    """Record what was found about the staged data, show it, and stop the run unless all of it lets the day through."""
-    stage = staged.manifest.stage
-    verdicts.record(
-        layout,
-        day,
-        verdicts.StageVerdict(
-            stage=stage,
-            digest=staged.manifest.digest,
-            outcomes=tuple(outcomes),
-            baseline_day=None if baseline is None else baseline.day,
-            baseline_digest=None if baseline is None else baseline.digest,
-        ),
+    """Record what was found about the staged data, show it, and stop the run unless all of it lets the day through.
+
+    The staged data and the quarantine stay where they are until the day is run again.
+    """
+    newest, weekday = baselines.newest, baselines.weekday
+    verdict = verdicts.StageVerdict(
+        stage=staged.manifest.stage,
+        digest=staged.manifest.digest,
+        outcomes=tuple(outcomes),
+        baseline_day=None if newest is None else newest.day,
+        baseline_digest=None if newest is None else newest.digest,
+        weekday_day=None if weekday is None else weekday.day,
+        weekday_digest=None if weekday is None else weekday.digest,
     )
-    yield from check_results(context.asset_key, outcomes, day)
-    stop_if_failed(outcomes, stage, day)
+    require_every_check(context, verdict)
+    verdict = verdicts.record(layout, day, verdict)
+    yield from check_results(context.asset_key, verdict, day)
+    stop_if_failed(verdict, day)
+
+
+def require_every_check(context: dg.AssetExecutionContext, verdict: StageVerdict) -> None:
+    """PermanentError unless exactly the checks that the graph declares were looked at."""
+    declared = {key.name for key in context.selected_asset_check_keys if key.asset_key == context.asset_key}
+    found = [outcome.check for outcome in verdict.outcomes]
+    if set(found) != declared or len(found) != len(declared):
+        raise GateError(
+            f"{verdict.stage} declares the checks {sorted(declared)}, of which {sorted(found)} were looked at",
+            remedy="run the whole asset, with all of its checks",
+        )
 
 
 def shard_logger(context: dg.AssetExecutionContext) -> Callable[[ShardDone], None]:
@@ -114,23 +130,43 @@ def shard_logger(context: dg.AssetExecutionContext) -> Callable[[ShardDone], Non
     return log
 
 
-def check_results(key: dg.AssetKey, outcomes: Iterable[Outcome], day: dt.date) -> Iterator[dg.AssetCheckResult]:
+def check_results(key: dg.AssetKey, verdict: StageVerdict, day: dt.date) -> Iterator[dg.AssetCheckResult]:
     """One result for each outcome that was evaluated; what was not stays open, which the UI shows as not executed."""
-    for outcome in outcomes:
+    for outcome in verdict.outcomes:
         if outcome.result != "not_evaluated":
+            release = None if outcome.lets_through else verdict.release(outcome.check)
+            is_stopping = outcome in verdict.stopping
             yield dg.AssetCheckResult(
                 asset_key=key,
                 check_name=outcome.check,
-                passed=outcome.lets_through,
-                description=outcome.detail,
-                metadata=_check_metadata(outcome, day),
+                passed=outcome.result in ("pass", "no_baseline"),
+                # A failure that was released, or that only warns, is still shown as one; it stops nothing.
+                severity=dg.AssetCheckSeverity.ERROR if is_stopping else dg.AssetCheckSeverity.WARN,
+                description=outcome.detail if release is None else f"released by {release.by}: {release.why}",
+                metadata=_check_metadata(outcome, day, verdict) | _release_metadata(release, outcome),
             )
 
 
-def _check_metadata(outcome: Outcome, day: dt.date) -> dict[str, dg.MetadataValue | float | str]:
+def _release_metadata(release: Release | None, outcome: Outcome) -> CheckMetadata:
+    """Who let the data through, when and why, beside what was found."""
+    if release is None:
+        return {}
+    return {"found": outcome.detail, "released_by": release.by, "released_at": release.at, "released_why": release.why}
+
+
+def _check_metadata(outcome: Outcome, day: dt.date, verdict: StageVerdict) -> CheckMetadata:
+    """Numbers as numbers, of which the UI draws plots over the days; one that JSON does not know as its name."""
     numbers = {"observed": outcome.observed, "limit": outcome.limit, "baseline": outcome.baseline}
-    metadata: dict[str, dg.MetadataValue | float | str] = {"day": day.isoformat(), "outcome": outcome.result}
-    metadata |= {name: value for name, value in numbers.items() if value is not None}
+    metadata: CheckMetadata = {"day": day.isoformat(), "outcome": outcome.result, "digest": verdict.digest}
+    metadata |= {
+        name: float(value) if math.isfinite(value) else str(value)
+        for name, value in numbers.items()
+        if value is not None
+    }
+    if outcome.evaluated is not None:
+        metadata["expectations"] = outcome.evaluated
+    if verdict.baseline_day is not None:
+        metadata["baseline_day"] = verdict.baseline_day.isoformat()
     if outcome.table:
         records = [dg.TableRecord({name: _cell(value) for name, value in row.items()}) for row in outcome.table]
         metadata["table"] = dg.MetadataValue.table(records)
@@ -139,16 +175,19 @@ def _check_metadata(outcome: Outcome, day: dt.date) -> dict[str, dg.MetadataValu
 
 def _cell(value: object) -> str | int | float | bool:
     """What a table of the UI can hold; None becomes a dash."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if isinstance(value, str | int | float | bool) else "—" if value is None else str(value)
 
 
-def stop_if_failed(outcomes: Sequence[Outcome], stage: str, day: dt.date) -> None:
+def stop_if_failed(verdict: StageVerdict, day: dt.date) -> None:
     """Raise `Failure`, naming each check that does not let the day through."""
-    stopped = [outcome for outcome in outcomes if not outcome.lets_through]
+    stage, stopped = verdict.stage, verdict.stopping
     if stopped:
         reasons = "".join(f"\n  {outcome.check} ({outcome.result}): {outcome.detail}" for outcome in stopped)
         raise dg.Failure(
             description=f"{stage} of {day} did not pass:{reasons}\nNothing was published; the staged data was kept "
-            "-> look at the failed checks, mend the source or the limit in the profile, and run the day again",
+            "-> look at the failed checks, mend the source or the limit in the profile, and run the day again; if the "
+            f'data is right all the same, `profile-assets release {day} --check {stopped[0].check} --why "..."` first',
             allow_retries=False,
         )

@@ -13,7 +13,7 @@ from profile_assets.models.recipe import Recipe
 from profile_assets.models.settings import NetworkSettings, TrainingSettings
 from profile_assets.profile.fields import Profile
 from profile_assets.quality.freshness import DueRule
-from profile_assets.quality.gates import Limits
+from profile_assets.quality.gates import Limits, Rules
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.layout import Layout
 from profile_assets.users.contract import Column, Contract, parse_type
@@ -90,8 +90,12 @@ class Deployment:
         return ScoringSettings(**dict(self.profile.scoring))
 
     @property
-    def limits(self) -> Limits:
-        return Limits(**dict(self.profile.quality))
+    def rules(self) -> Rules:
+        """What the gates hold a day against."""
+        quality = self.profile.quality
+        limits = Limits(**quality.model_dump(exclude={"suite"}))
+        suite = None if quality.suite is None else self.root / quality.suite
+        return Rules(contract=self.contract, limits=limits, suite=suite)
 
     def today(self) -> dt.date:
         """The date in the profile's zone."""

@@ -159,7 +159,16 @@ class Quality(_Part):
 
     min_rows: int = Field(1, ge=0, description="fewer users fail the day")
     max_row_change: float = Field(0.5, ge=0, description="relative, against the newest earlier published day")
-    max_null_rate_change: float = Field(0.1, ge=0, le=1, description="absolute, per column, against that day")
+    max_row_change_weekday: float = Field(0.5, ge=0, description="relative, against the newest of the same weekday")
+    max_null_rate_change: float = Field(0.1, ge=0, le=1, description="absolute, per column, against the newest day")
+    max_null_rate_change_weekday: float = Field(0.1, ge=0, le=1, description="absolute, against the same weekday")
+    max_shard_skew: float = Field(1.5, ge=0, description="rows of the largest shard over the mean")
+    max_score_psi: float = Field(0.2, ge=0, description="drift of the scores since the newest earlier published day")
+    max_unknown_rate: float = Field(0.1, ge=0, le=1, description="share of users, per category, unknown to training")
+    max_feature_psi: float = Field(0.2, ge=0, description="drift of each feature, and the score, since training")
+    on_feature_drift: Literal["warn", "fail"] = Field("warn", description="what drift since training does to the day")
+    min_drift_rows: int = Field(1000, ge=0, description="with fewer users no drift is told from chance")
+    suite: str | None = Field(None, description="a Great Expectations suite of your own, as JSON; under PROFILE_DATA")
 
 
 class Export(_Part):

@@ -1,82 +1,115 @@
 """The checks that each stage of a day goes through, on data that is staged and not yet seen.
 
-Counts and digests are compared here; null rates, ranges and uniqueness go through Great Expectations. Each function
-gives an outcome for every check of its stage, and none of them passes an empty table, a column that is not there or a
-number that is none. The only other day that is ever read is the baseline.
+Rows and digests are compared here (`matching.py`); everything else is a measure beside a limit, judged by Great
+Expectations. Each function gives an outcome for every check of its stage, and none of them passes an empty table, a
+column that is not there or a number that is none. The only other days that are ever read are the baselines.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from profile_assets.errors import AccountingError
-from profile_assets.quality.baseline import MAX_AGE_DAYS
+import pyarrow as pa
+
+from profile_assets.errors import CorruptError
+from profile_assets.features.bins import Bins
+from profile_assets.quality import scores_table, users_table
+from profile_assets.quality.baseline import MAX_AGE_DAYS, WEEKDAY_AGES_DAYS
 from profile_assets.quality.baseline import Baseline as Baseline
-from profile_assets.quality.baseline import find_baseline as find_baseline
+from profile_assets.quality.baseline import Baselines as Baselines
+from profile_assets.quality.baseline import find_baselines as find_baselines
+from profile_assets.quality.limits import Limits as Limits
 from profile_assets.quality.looks import Look, judge_looks
-from profile_assets.quality.matching import publication_matches, rows_match
-from profile_assets.quality.measures import ColumnMeasure, column_measures, measure_files
-from profile_assets.quality.uniqueness import IdHashes, num_repeats
-from profile_assets.quality.users_table import null_rate_looks, range_looks, repeated_ids_look
+from profile_assets.quality.matching import publication_matches, read_match, rows_match
+from profile_assets.quality.measures import DayMeasures, Meter, measure_split
+from profile_assets.quality.scores_table import ScoreCounts
+from profile_assets.storage import atomic
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
-from profile_assets.storage.parquet import open_parquet
+from profile_assets.storage.parquet import ParquetSink, open_parquet
 from profile_assets.storage.published import read_part_record
-from profile_assets.storage.stages import ID_COLUMN, Staged, current
-from profile_assets.storage.verdicts import CHECKS, Outcome
+from profile_assets.storage.stages import Staged, current
+from profile_assets.storage.verdicts import CHECKS, SUITE, Outcome
 from profile_assets.users.contract import Contract
 
-SCORE_COLUMN = "score"
+_NO_NEWEST = f"nothing was published in the {MAX_AGE_DAYS} days before"
+_NO_WEEKDAY = f"nothing was published on the same weekday {WEEKDAY_AGES_DAYS[0]} to {WEEKDAY_AGES_DAYS[-1]} days before"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """When a day is too bad to be seen. 0 is a limit.
+class Rules:
+    """What a deployment's days are held against. `suite` is a Great Expectations suite of its own, as a JSON file."""
 
-    `max_row_change` is relative and `max_null_rate_change` absolute, both against the baseline.
-    """
-
-    min_rows: int
-    max_row_change: float
-    max_null_rate_change: float
-    score_minimum: float = 0.0
-    score_maximum: float = 1.0
+    contract: Contract
+    limits: Limits
+    suite: Path | None = None
 
 
-def check_names() -> Mapping[str, tuple[str, ...]]:
+def check_names(*, has_suite: bool = False) -> Mapping[str, tuple[str, ...]]:
     """The names of the checks of each stage."""
-    return CHECKS
+    return {**CHECKS, USER_SHARDS: (*CHECKS[USER_SHARDS], SUITE)} if has_suite else CHECKS
 
 
-def judge_raw(staged: Staged, contract: Contract, limits: Limits, baseline: Baseline | None) -> tuple[Outcome, ...]:
-    """The landed users: enough of them, like the baseline's, each once, and within the contract's limits."""
-    measures, repeated = _measure(staged, contract.schema.names)
+def judge_raw(layout: Layout, day: dt.date, staged: Staged, rules: Rules, baselines: Baselines) -> tuple[Outcome, ...]:
+    """The landed users: enough of them, each row of the source accounted for, and about as many as before."""
+    rows, limits = staged.manifest.rows, rules.limits
     looked = judge_looks(
         [
-            *null_rate_looks(measures, contract, limits.max_null_rate_change, baseline),
-            *range_looks(measures, contract.columns),
-            repeated,
+            _least_rows(rows, limits),
+            _row_change("row_count_change", rows, limits.max_row_change, baselines.newest, _NO_NEWEST),
+            _row_change("row_count_weekday", rows, limits.max_row_change_weekday, baselines.weekday, _NO_WEEKDAY),
         ]
     )
-    rows = staged.manifest.rows
-    counted = [_min_rows(rows, limits), _row_count_change(rows, limits, baseline)]
-    ranges = looked.get("ranges", _no_numbers())
-    return (*counted, looked["null_rates"], ranges, looked["unique_ids"])
+    matched = read_match("rows_match_read", layout, day, staged)
+    return (looked["min_rows"], matched, looked["row_count_change"], looked["row_count_weekday"])
 
 
-def judge_shards(layout: Layout, day: dt.date, staged: Staged) -> tuple[Outcome, ...]:
-    """The shards: together exactly the landed users."""
-    return (rows_match("rows_match_raw", layout, day, staged, RAW_USERS),)
+def judge_shards(
+    layout: Layout, day: dt.date, staged: Staged, rules: Rules, baselines: Baselines, meter: Meter
+) -> tuple[Outcome, ...]:
+    """The shards: together exactly the landed users, each once, within the contract and like the days before."""
+    matched = rows_match("rows_match_raw", layout, day, staged, RAW_USERS)
+    contract, limits = rules.contract, rules.limits
+    measures = measure_split(contract, staged.folder, staged.manifest, meter)
+    _keep(layout, day, measures)
+    looked = judge_looks(
+        [
+            *users_table.repeated_id_looks(measures),
+            *users_table.null_rate_looks(measures, contract),
+            *_null_rate_changes(measures, contract, limits, baselines),
+            *users_table.range_looks(measures, contract),
+            users_table.skew_look(staged.manifest, limits.max_shard_skew),
+        ]
+    )
+    own = () if rules.suite is None else (_own_suite(rules.suite, staged),)
+    names = [name for name in CHECKS[USER_SHARDS] if name != matched.check]
+    return (matched, *(looked.get(name) or _nothing_to_look_at(name) for name in names), *own)
 
 
-def judge_scores(layout: Layout, day: dt.date, staged: Staged, limits: Limits) -> tuple[Outcome, ...]:
-    """The scores: for exactly the users of each shard, each once, and every one a number within the limits."""
-    measures, repeated = _measure(staged, (ID_COLUMN, SCORE_COLUMN))
-    scores = measures.get(SCORE_COLUMN, ColumnMeasure(column=SCORE_COLUMN))
-    looked = judge_looks([*_score_looks(scores, limits), repeated])
+def judge_scores(
+    layout: Layout, day: dt.date, staged: Staged, rules: Rules, baselines: Baselines, bins: Bins | None
+) -> tuple[Outcome, ...]:
+    """The scores: of exactly the users of each shard, every one a number within the limits, and not drifting.
+
+    `bins` are those of the bundle that gave the scores.
+    """
+    limits, baseline = rules.limits, baselines.newest
+    edges = scores_table.EVEN_EDGES if bins is None else bins.score.edges
+    counts = scores_table.count_scores([staged.folder / entry.name for entry in staged.manifest.files], edges)
+    before = _scores_before(layout, baseline, edges)
+    looked = judge_looks(
+        [
+            *scores_table.score_looks(counts, limits),
+            scores_table.score_drift_look(counts, before, baseline, limits),
+            *scores_table.unknown_looks(staged.manifest, limits, bins),
+            *scores_table.feature_drift_looks(staged.manifest, counts, bins, limits),
+        ]
+    )
     matched = rows_match("rows_match_shards", layout, day, staged, USER_SHARDS)
-    return (matched, looked["scores_valid"], looked["unique_ids"])
+    names = [name for name in CHECKS[USER_SCORES] if name != matched.check]
+    return (matched, *(looked.get(name) or _nothing_to_look_at(name) for name in names))
 
 
 def judge_export(layout: Layout, day: dt.date) -> tuple[Outcome, ...]:
@@ -90,59 +123,68 @@ def judge_export(layout: Layout, day: dt.date) -> tuple[Outcome, ...]:
     return (publication_matches(check, published, rows, scores),)
 
 
-def _measure(staged: Staged, columns: Sequence[str]) -> tuple[dict[str, ColumnMeasure], Look]:
-    """The measures of the staged files by column, and the look at repeated ids; AccountingError if rows went astray."""
-    ids = IdHashes()
-    paths = [staged.folder / entry.name for entry in staged.manifest.files]
-    measures = column_measures(measure_files(paths, columns, ids=ids))
-    rows = max((found.rows for found in measures.values()), default=0)
-    if rows != staged.manifest.rows:
-        raise AccountingError(
-            f"{staged.folder} has {rows} rows, its manifest says {staged.manifest.rows}",
-            remedy=f"run {staged.manifest.stage} of {staged.manifest.day} again",
-        )
-    return measures, repeated_ids_look(rows, num_repeats(paths, ids.repeated()))
+def _least_rows(rows: int, limits: Limits) -> Look:
+    """An empty day fails whatever the limit: nothing can be said of nothing."""
+    least = float(max(1, limits.min_rows))
+    return Look(check="min_rows", column="the day", measure="rows", observed=rows, side="floor", limit=least)
 
 
-def _score_looks(scores: ColumnMeasure, limits: Limits) -> list[Look]:
-    check, column = "scores_valid", SCORE_COLUMN
-    low, high = scores.minimum, scores.maximum
+def _row_change(check: str, rows: int, limit: float, baseline: Baseline | None, absent: str) -> Look:
+    before = None if baseline is None else baseline.rows
+    return Look(
+        check=check,
+        column="the day",
+        measure="change of rows" + ("" if baseline is None else f" since {baseline.day}"),
+        observed=abs(rows - before) / before if rows and before else None,
+        limit=limit,
+        baseline=before,
+        absent=absent if rows and baseline is None else "",
+        counts={"rows": rows},
+    )
+
+
+def _null_rate_changes(measures: DayMeasures, contract: Contract, limits: Limits, baselines: Baselines) -> list[Look]:
+    look = users_table.null_rate_change_looks
     return [
-        Look(check=check, column=column, measure="null_rate", observed=scores.null_rate, limit=0.0),
-        Look(check=check, column=column, measure="minimum", observed=low, side="floor", limit=limits.score_minimum),
-        Look(check=check, column=column, measure="maximum", observed=high, limit=limits.score_maximum),
+        *look("null_rate_change", measures, contract, limits.max_null_rate_change, baselines.newest, _NO_NEWEST),
+        *look(
+            "null_rate_weekday", measures, contract, limits.max_null_rate_change_weekday, baselines.weekday, _NO_WEEKDAY
+        ),
     ]
 
 
-def _min_rows(rows: int, limits: Limits) -> Outcome:
-    """An empty day fails whatever the limit: nothing can be said of nothing."""
-    return Outcome(
-        check="min_rows",
-        result="pass" if rows > 0 and rows >= limits.min_rows else "fail",
-        observed=rows,
-        limit=limits.min_rows,
-        detail=f"{rows} rows, at least {max(1, limits.min_rows)} are asked for",
-    )
-
-
-def _row_count_change(rows: int, limits: Limits, baseline: Baseline | None) -> Outcome:
-    check, limit = "row_count_change", limits.max_row_change
+def _scores_before(layout: Layout, baseline: Baseline | None, edges: tuple[float, ...]) -> ScoreCounts | None:
+    """The scores that readers see of the day compared with, in the same bins. CorruptError where it has not all."""
     if baseline is None:
-        nothing = f"nothing was published in the {MAX_AGE_DAYS} days before"
-        return Outcome(check=check, result="no_baseline", observed=rows, limit=limit, detail=nothing)
-    if rows == 0 or baseline.rows == 0:
-        return Outcome(check=check, result="not_evaluated", limit=limit, detail="there are no rows to compare")
-    change = abs(rows - baseline.rows) / baseline.rows
-    return Outcome(
-        check=check,
-        result="pass" if change <= limit else "fail",
-        observed=change,
-        limit=limit,
-        baseline=baseline.rows,
-        detail=f"{rows} rows after {baseline.rows} on {baseline.day}: {change:.1%} of change, {limit:.1%} allowed",
-    )
+        return None
+    part = layout.offline_part(baseline.day)
+    found = scores_table.count_scores([part], edges)
+    if found.day.rows != baseline.rows:
+        raise CorruptError(
+            f"{part} has {found.day.rows} scores, its record says {baseline.rows}",
+            remedy=f"publish {baseline.day} again, or withdraw it",
+        )
+    return found
 
 
-def _no_numbers() -> Outcome:
-    """The users hold no number at all, so that there is no bound to break; missing values are judged elsewhere."""
-    return Outcome(check="ranges", result="pass", detail="no column holds a number")
+def _own_suite(path: Path, staged: Staged) -> Outcome:
+    from profile_assets.quality.suite import judge_suite  # brings pandas, which most profiles have no use for
+
+    return judge_suite(path, [(entry.name, staged.folder / entry.name) for entry in staged.manifest.files])
+
+
+def _nothing_to_look_at(check: str) -> Outcome:
+    """A check none of whose columns the contract or the network has: there is no limit to break."""
+    return Outcome(check=check, result="pass", detail="no column has such a limit", evaluated=0)
+
+
+def _keep(layout: Layout, day: dt.date, measures: DayMeasures) -> None:
+    """Write down what was measured, a row for each shard and column, for people."""
+    path = layout.measures(USER_SHARDS, day)
+    staged = layout.scratch("measures") / atomic.unique_name(path.name)
+    with atomic.disk_errors("cannot write", staged):
+        staged.parent.mkdir(parents=True, exist_ok=True)
+    table: pa.Table = measures.table
+    with ParquetSink(staged, table.schema) as sink:
+        sink.write(table)
+    atomic.replace_file(staged, path)

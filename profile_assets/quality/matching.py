@@ -10,12 +10,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from profile_assets.storage.layout import MANIFEST_FILE, Layout
-from profile_assets.storage.parquet import open_parquet
+from profile_assets.storage.keys import KeySet
+from profile_assets.storage.layout import MANIFEST_FILE, QUARANTINE_FILE, RAW_USERS, Layout
+from profile_assets.storage.parquet import iter_batches, open_parquet
 from profile_assets.storage.published import PublishRecord
 from profile_assets.storage.records import FileEntry, Manifest
 from profile_assets.storage.stages import Staged, current
 from profile_assets.storage.verdicts import Outcome
+from profile_assets.users.quarantine import QUARANTINE, key_set_of_rows
 
 MAX_FILES_SHOWN = 50
 
@@ -31,6 +33,28 @@ def rows_match(check: str, layout: Layout, day: dt.date, staged: Staged, source:
     reasons = [*_foreign(staged.manifest, expected), *_misplaced(staged), *_uneven(staged.manifest, expected)]
     reasons += [f"{len(differing)} files hold other users than those of {source}"] if differing else []
     return _outcome(check, staged.manifest.rows, expected.rows, reasons, differing)
+
+
+def read_match(check: str, layout: Layout, day: dt.date, staged: Staged) -> Outcome:
+    """Whether every row that was read is kept or in quarantine, once, as both lie on the disk."""
+    facts, kept = staged.manifest.facts, staged.manifest.rows
+    if not {"read", "quarantined", "quarantined_keys"} <= facts.keys():
+        return Outcome(check=check, result="not_evaluated", detail="the manifest does not say what was read")
+    aside = _quarantined(layout, day, staged)
+    reasons = list(_misplaced(staged))
+    if aside != KeySet.from_json(facts["quarantined_keys"]):
+        reasons.append(f"the {aside.count} rows in quarantine are not the {facts['quarantined']} that were set aside")
+    if facts["read"] != kept + aside.count:
+        reasons.append(f"{facts['read']} rows were read, {kept} kept and {aside.count} set aside")
+    table = [{"rows": "kept", "count": kept}, {"rows": "set aside", "count": aside.count}]
+    return _outcome(check, kept + aside.count, facts["read"], reasons, [dict(row) for row in table])
+
+
+def _quarantined(layout: Layout, day: dt.date, staged: Staged) -> KeySet:
+    """The rows set aside, read again from beside the users: staged with them, or committed."""
+    is_staged = staged.folder == layout.staging(RAW_USERS, day)
+    folder = layout.staging(QUARANTINE, day) if is_staged else layout.quarantine(day)
+    return KeySet.total(key_set_of_rows(batch) for batch in iter_batches(folder / QUARANTINE_FILE))
 
 
 def publication_matches(check: str, published: PublishRecord, rows_on_disk: int, scores: Manifest) -> Outcome:

@@ -1,33 +1,39 @@
-"""Numbers about the columns of a table, taken in one pass over its batches: what the limits are later held against.
+"""Numbers about the columns of each shard, taken by Arrow while the shards are written: what limits are held against.
 
-Missing means null, NaN or blank (empty or only spaces), over *all* rows. Minimum and maximum are those of the values
-that are there, infinity included; they are null for columns without numbers. Memory does not grow with the rows.
+Missing means null, NaN or blank (empty or only spaces), each counted apart, over *all* rows. Out of range means
+beyond the contract's bounds or none of its values. Least and greatest are those of the values that are there,
+infinity included. How often an id is said again comes from what was re-read of the written file.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from profile_assets.errors import DataError
-from profile_assets.quality.uniqueness import IdHashes
+from profile_assets.errors import AccountingError
+from profile_assets.quality.counting import Piece, pieces_of
+from profile_assets.storage.keys import md5_words
 from profile_assets.storage.parquet import is_text, iter_batches, open_parquet
+from profile_assets.storage.records import Manifest
 from profile_assets.storage.stages import ID_COLUMN
+from profile_assets.users.contract import Column, Contract
+from profile_assets.users.repeats import Repeats, rows_to_drop
 
 SCHEMA = pa.schema(
     [
+        ("shard", pa.string()),
         ("column", pa.string()),
         ("rows", pa.int64()),
         ("nulls", pa.int64()),
         ("nans", pa.int64()),
         ("blanks", pa.int64()),
+        ("out_of_range", pa.int64()),
+        ("distinct", pa.int64()),
         ("minimum", pa.float64()),
         ("maximum", pa.float64()),
     ]
@@ -35,33 +41,52 @@ SCHEMA = pa.schema(
 
 
 @dataclass(kw_only=True)
-class ColumnMeasure:
-    """The running counts of one column."""
+class Measure:
+    """The running counts of one column, of one shard or of the day. `distinct` is known for the id alone."""
 
     column: str
     rows: int = 0
     nulls: int = 0
     nans: int = 0
     blanks: int = 0
+    out_of_range: int = 0
+    distinct: int | None = None
     minimum: float | None = None
     maximum: float | None = None
 
     @property
+    def missing(self) -> int:
+        return self.nulls + self.nans + self.blanks
+
+    @property
     def null_rate(self) -> float:
         """The share of all rows whose value is missing; NaN where there are no rows."""
-        return (self.nulls + self.nans + self.blanks) / self.rows if self.rows else math.nan
+        return self.missing / self.rows if self.rows else math.nan
 
-    def add(self, values: pa.Array) -> None:
-        """Count one batch of the column."""
-        self.rows += len(values)
-        self.nulls += _nulls(values)
-        if is_text(values.type):
-            self.blanks += _blanks(values)
-            return
-        numbers = _numbers(values)
-        if numbers is not None:
-            self.nans += _nans(values, numbers)
-            self._widen(*_bounds(numbers))
+    def add(self, piece: Piece) -> None:
+        """Count rows of the column."""
+        self.rows += piece.rows
+        self.nulls += piece.nulls
+        self.nans += piece.nans
+        self.blanks += piece.blanks
+        self.out_of_range += piece.out_of_range
+        self._widen(piece.minimum, piece.maximum)
+
+    def __add__(self, other: Measure) -> Measure:
+        """The measure of both together; `distinct` adds up, because a user is in one shard only."""
+        is_known = self.distinct is not None and other.distinct is not None
+        total = Measure(
+            column=self.column,
+            rows=self.rows + other.rows,
+            nulls=self.nulls + other.nulls,
+            nans=self.nans + other.nans,
+            blanks=self.blanks + other.blanks,
+            out_of_range=self.out_of_range + other.out_of_range,
+            distinct=(self.distinct or 0) + (other.distinct or 0) if is_known else None,
+        )
+        for one in (self, other):
+            total._widen(*(math.nan if bound is None else bound for bound in (one.minimum, one.maximum)))
+        return total
 
     def _widen(self, low: float, high: float) -> None:
         if math.isnan(low):  # no values at all, or nothing but NaN
@@ -70,91 +95,114 @@ class ColumnMeasure:
         self.maximum = high if self.maximum is None else max(self.maximum, high)
 
 
-def measure_files(paths: Sequence[Path], columns: Sequence[str], *, ids: IdHashes | None = None) -> pa.Table:
-    """The measures of those of `columns` that the files have, in the order of `columns`; schema `SCHEMA`.
+@dataclass(frozen=True, kw_only=True)
+class DayMeasures:
+    """The measures of a day: `shards` by file and column, `day` by column. A column that is not there has none."""
 
-    A column that the first file lacks has no row: whatever asks for it finds nothing to pass on. `ids` gathers the
-    hashes of the id column, which must be among `columns`, in the same pass.
+    shards: Mapping[str, Mapping[str, Measure]]
+    day: Mapping[str, Measure]
+
+    def of(self, column: str) -> Measure:
+        """The day's measure; one that observed nothing for a column that is not there."""
+        return self.day.get(column, Measure(column=column))
+
+    @property
+    def table(self) -> pa.Table:
+        """A row for each shard and column, schema `SCHEMA`."""
+        rows = [{"shard": name, **vars(one)} for name, columns in self.shards.items() for one in columns.values()]
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+@dataclass(kw_only=True)
+class Meter:
+    """Watches a split (`shards.split.Watch`): rows as they are dealt, ids as they are read again.
+
+    `seen` holds, for each shard by number, the measures of its columns; eight bytes a user of one shard are held while
+    that shard's ids pass by.
     """
-    if not paths:
-        return SCHEMA.empty_table()
-    with open_parquet(paths[0]) as file:
-        schema = file.schema_arrow
-    present = [name for name in columns if name in schema.names]
-    # Ids are all different: a dictionary of them would cost more than the rest of the pass.
-    text = [name for name in present if is_text(schema.field(name).type) and name != ID_COLUMN]
-    batches = itertools.chain.from_iterable(iter_batches(path, columns=present, dictionary=text) for path in paths)
-    return measure(batches if ids is None else ids.watch(batches), present)
+
+    contract: Contract
+    seen: dict[int, dict[str, Measure]] = field(default_factory=dict)
+    suspects: dict[int, np.ndarray] = field(default_factory=dict)
+    _repeats: Repeats = field(default_factory=Repeats)
+
+    def see_rows(self, rows: pa.Table, first: int, bounds: np.ndarray) -> None:
+        """Rows of the shards `first`, `first` + 1, ...: shard first + i has rows[bounds[i]:bounds[i + 1]]."""
+        promises: dict[str, Column] = {column.name: column for column in self.contract.columns}
+        for name in self.contract.schema.names:
+            if name not in rows.schema.names:
+                continue
+            for place, piece in enumerate(pieces_of(rows.column(name), promises.get(name), bounds)):
+                shard = self.seen.setdefault(first + place, {})
+                shard.setdefault(name, Measure(column=name)).add(piece)
+
+    def see_ids(self, words: np.ndarray) -> None:
+        """md5 words of ids of the shard that is being read again."""
+        self._repeats.add_words(words)
+
+    def end_shard(self, number: int) -> None:
+        """All ids of that shard have been seen."""
+        self.suspects[number] = self._repeats.suspects()
 
 
-def measure(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> pa.Table:
-    """The measures of `columns`, a row for each, with schema `SCHEMA`. Raises DataError where a batch lacks one."""
-    measures = {name: ColumnMeasure(column=name) for name in columns}
-    for batch in batches:
-        for name, running in measures.items():
-            if name not in batch.schema.names:
-                raise DataError(f"a batch lacks the column {name}", remedy="write the file again with one schema")
-            running.add(batch.column(name))
-    rows = [{**vars(running)} for running in measures.values()]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+def measure_split(contract: Contract, folder: Path, manifest: Manifest, meter: Meter) -> DayMeasures:
+    """The measures that the meter took of the split that ended in `manifest`; of files read now, if it saw none.
+
+    AccountingError where the meter saw other rows than lie on the disk.
+    """
+    if not meter.suspects:
+        meter = _metered(contract, folder, manifest)
+    shards = {}
+    for number, entry in enumerate(manifest.files):
+        columns = meter.seen.get(number, {})
+        for found in columns.values():
+            if found.rows != entry.rows:
+                raise AccountingError(
+                    f"{found.rows} rows of {found.column} were measured for {folder / entry.name}, "
+                    f"its manifest says {entry.rows}",
+                    remedy=f"run {manifest.stage} of {manifest.day} again",
+                )
+        if ID_COLUMN in columns:
+            columns[ID_COLUMN].distinct = entry.rows - _repeated(folder / entry.name, meter.suspects[number])
+        shards[entry.name] = columns
+    return DayMeasures(shards=shards, day=_day_of(shards))
 
 
-def column_measures(table: pa.Table) -> dict[str, ColumnMeasure]:
-    """The rows of a table of measures, by column."""
-    return {row["column"]: ColumnMeasure(**row) for row in table.to_pylist()}
+def _metered(contract: Contract, folder: Path, manifest: Manifest) -> Meter:
+    """A meter that has read the files, in one streaming pass each."""
+    meter = Meter(contract=contract)
+    for number, entry in enumerate(manifest.files):
+        path = folder / entry.name
+        with open_parquet(path) as file:
+            schema = file.schema_arrow
+        present = [name for name in contract.schema.names if name in schema.names]
+        # Ids are all different: a dictionary of them would cost more than the rest of the pass.
+        text = [name for name in present if is_text(schema.field(name).type) and name != ID_COLUMN]
+        for batch in iter_batches(path, columns=present, dictionary=text):
+            meter.see_rows(pa.Table.from_batches([batch]), number, np.array([0, batch.num_rows]))
+            if ID_COLUMN in present:
+                meter.see_ids(md5_words(batch.column(ID_COLUMN).drop_null()))
+        meter.end_shard(number)
+    return meter
 
 
-def _nulls(values: pa.Array) -> int:
-    """Null rows, those that point at a null in their dictionary included."""
-    if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
-        values = values.cast(values.type.value_type)
-    return int(values.null_count)
-
-
-def _blanks(values: pa.Array) -> int:
-    """Rows of text with nothing to read in them."""
-    if not pa.types.is_dictionary(values.type):
-        return _true(_is_blank(values))
-    is_blank = _is_blank(values.dictionary)
-    return _true(is_blank.take(values.indices)) if _true(is_blank) else 0
-
-
-def _is_blank(text: pa.Array) -> pa.BooleanArray:
-    # Twice as fast as comparing the trimmed text with "".
-    return pc.or_(pc.equal(pc.binary_length(text), 0), pc.utf8_is_space(text))
-
-
-def _true(flags: pa.BooleanArray) -> int:
-    return int(flags.true_count)
-
-
-def _numbers(values: pa.Array) -> pa.Array | None:
-    """The numbers in a column, those inside lists included; None for a column that holds none."""
-    numbers = pc.list_flatten(values) if _is_list(values.type) else values
-    kind = numbers.type
-    has_numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return numbers if has_numbers else None
-
-
-def _bounds(numbers: pa.Array) -> tuple[float, float]:
-    """The least and the greatest value; NaN for both where there are none."""
-    if pa.types.is_floating(numbers.type) and len(numbers):
-        # Nulls come as NaN, which fmin and fmax pass over, three times as fast as Arrow's min_max.
-        plain = numbers.to_numpy(zero_copy_only=False)
-        return float(np.fmin.reduce(plain)), float(np.fmax.reduce(plain))
-    bounds = pc.min_max(numbers).as_py()
-    return (math.nan, math.nan) if bounds["min"] is None else (float(bounds["min"]), float(bounds["max"]))
-
-
-def _nans(values: pa.Array, numbers: pa.Array) -> int:
-    """Rows with a NaN: in a list, one is enough."""
-    if not pa.types.is_floating(numbers.type):
+def _repeated(path: Path, suspects: np.ndarray) -> int:
+    """How many rows of a file say an id again: words that occur twice are compared as text."""
+    if not len(suspects):
         return 0
-    is_nan = pc.is_nan(numbers)
-    if numbers is values or not _true(is_nan):
-        return _true(is_nan)
-    return len(pc.unique(pc.list_parent_indices(values).filter(is_nan)))
+    ids = (batch.column(0).drop_null() for batch in iter_batches(path, columns=[ID_COLUMN]))
+    return len(rows_to_drop(ids, suspects, "first"))
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+def _day_of(shards: Mapping[str, Mapping[str, Measure]]) -> dict[str, Measure]:
+    """The day's measures by column; one that a shard with rows lacks is no column of the day."""
+    parts: Sequence[Mapping[str, Measure]] = [columns for columns in shards.values() if columns]
+    names = dict.fromkeys(name for columns in parts for name in columns)
+    total: dict[str, Measure] = {}
+    for name in names:
+        if all(name in columns for columns in parts):
+            day = parts[0][name]
+            for columns in parts[1:]:
+                day = day + columns[name]
+            total[name] = day
+    return total

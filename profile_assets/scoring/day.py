@@ -12,10 +12,11 @@ import dataclasses
 import datetime as dt
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from profile_assets.errors import AccountingError, CorruptError
 from profile_assets.scoring.engines import Engine
@@ -213,12 +214,23 @@ def _score(
 
 
 def _facts(bundle_id: str, results: Mapping[str, ShardResult]) -> dict[str, object]:
-    unknown: Counter[str] = Counter()
-    for result in results.values():
-        unknown.update(result.unknown)
+    by_shard = sorted(results.items())
     return {
         "bundle_id": bundle_id,
         "code_version": code_version(),
         "num_shards": len(results),
-        "unknown": dict(unknown),
+        "unknown": {name: int(sum(counts)) for name, counts in _by_category(by_shard).items()},
+        "unknown_by_shard": {name: dict(result.unknown) for name, result in by_shard},
+        "histograms": _total_histograms([result.histograms for _, result in by_shard]),
     }
+
+
+def _by_category(by_shard: Sequence[tuple[str, ShardResult]]) -> dict[str, list[int]]:
+    names = dict.fromkeys(name for _, result in by_shard for name in result.unknown)
+    return {name: [result.unknown[name] for _, result in by_shard] for name in names}
+
+
+def _total_histograms(parts: Sequence[Mapping[str, list[int]]]) -> dict[str, list[int]]:
+    """The counts of all shards together, by feature."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: np.sum([part[name] for part in parts if name in part], axis=0).tolist() for name in names}

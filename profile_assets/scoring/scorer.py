@@ -16,8 +16,11 @@ import pyarrow as pa
 import torch
 
 from profile_assets.errors import ScoringError
+from profile_assets.features.bins import Bins
 from profile_assets.features.encode import Encoded, encode
+from profile_assets.features.spec import FeatureSpec
 from profile_assets.models.bundle import Bundle, load_bundle
+from profile_assets.models.bundle_files import bins_of
 from profile_assets.scoring.devices import resolve, torch_threads
 from profile_assets.scoring.pipeline import ahead, even_blocks
 from profile_assets.scoring.settings import BATCH_MULTIPLE, ScoringSettings
@@ -32,6 +35,7 @@ SCORE_SCHEMA = pa.schema(
 BLOCK_ROWS = 65_536  # encoded and written at once: each looks up the values of its dictionaries once
 BATCH_ROWS = "batch_rows"  # footer key: the shape in use, smaller than asked for where memory was short
 UNKNOWN = "unknown"  # footer key, JSON: by category, how many values training had never seen
+HISTOGRAMS = "histograms"  # footer key, JSON: by feature, how many rows in each of the bundle's bins
 _CACHED = 2  # the bundle that scores and the one before it
 _SHOWN = 5
 
@@ -50,6 +54,7 @@ class Scorer:
 
     def __init__(self, bundle: Bundle, settings: ScoringSettings) -> None:
         self.bundle = bundle
+        self.bins = bins_of(bundle.metrics)
         self.threads = settings.threads
         self.device = resolve(settings.device)
         self.batch_rows = settings.batch_rows
@@ -116,14 +121,13 @@ class Scorer:
     def score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None = None) -> int:
         """Score the users in `source`, in their order, into a new file of SCORE_SCHEMA; gives how many they were.
 
-        The footer gets BATCH_ROWS and UNKNOWN beside the entries given.
+        The footer gets BATCH_ROWS, UNKNOWN and HISTOGRAMS beside the entries given.
         """
-        unknown = dict.fromkeys((feature.name for feature in self.bundle.spec.categorical), 0)
+        counts = Counts(self.bundle.spec, self.bins)
         with ParquetSink(target, SCORE_SCHEMA, footer=footer, dictionary=[BUNDLE_COLUMN], has_statistics=False) as sink:
-            for rows, counts in ahead(self._scored(ahead(self._encoded(source)))):
+            for rows in ahead(self._scored(ahead(counts.watch(self._encoded(source))))):
                 sink.write(rows)
-                unknown = {name: unknown[name] + count for name, count in counts.items()}
-            sink.add_footer({BATCH_ROWS: str(self.batch_rows), UNKNOWN: json.dumps(unknown)})
+            sink.add_footer({BATCH_ROWS: str(self.batch_rows), **counts.footer})
         return sink.rows
 
     def _encoded(self, source: Path) -> Generator[tuple[pa.ChunkedArray, Encoded], None, None]:
@@ -135,12 +139,41 @@ class Scorer:
         for block in even_blocks(batches, block_rows):
             yield block.column(ID_COLUMN).cast(pa.string()), encode(block, spec)
 
-    def _scored(
-        self, blocks: Iterator[tuple[pa.ChunkedArray, Encoded]]
-    ) -> Generator[tuple[pa.Table, Mapping[str, int]], None, None]:
+    def _scored(self, blocks: Iterator[tuple[pa.ChunkedArray, Encoded]]) -> Generator[pa.Table, None, None]:
         for ids, encoded in blocks:
             scores = pa.array(self.score(encoded, ids), pa.float32())
-            yield pa.table([ids, scores, self._bundle_column(len(ids))], schema=SCORE_SCHEMA), encoded.unknown
+            yield pa.table([ids, scores, self._bundle_column(len(ids))], schema=SCORE_SCHEMA)
 
     def _bundle_column(self, rows: int) -> pa.DictionaryArray:
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([self.bundle.id]))
+
+
+class Counts:
+    """What is counted of the rows of one file while they are scored: unknown categories, and the bundle's bins."""
+
+    def __init__(self, spec: FeatureSpec, bins: Bins | None) -> None:
+        self._spec = spec
+        self._bins = bins
+        self._unknown = {feature.name: 0 for feature in spec.categorical}
+        features = {} if bins is None else bins.features
+        self._histograms = {name: np.zeros(len(one.shares), np.int64) for name, one in features.items()}
+
+    def watch(
+        self, blocks: Iterator[tuple[pa.ChunkedArray, Encoded]]
+    ) -> Generator[tuple[pa.ChunkedArray, Encoded], None, None]:
+        """The same blocks, counted."""
+        for ids, encoded in blocks:
+            self._add(encoded)
+            yield ids, encoded
+
+    def _add(self, encoded: Encoded) -> None:
+        for name, count in encoded.unknown.items():
+            self._unknown[name] += count
+        if self._bins is not None:
+            for name, counts in self._bins.count(encoded, self._spec).items():
+                self._histograms[name] += counts
+
+    @property
+    def footer(self) -> dict[str, str]:
+        histograms = {name: counts.tolist() for name, counts in self._histograms.items()}
+        return {UNKNOWN: json.dumps(self._unknown), HISTOGRAMS: json.dumps(histograms)}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from profile_assets.errors import AccountingError, ContractError, CorruptError, DataError, ScoringError
 from profile_assets.scoring.fingerprint import FINGERPRINT
-from profile_assets.scoring.scorer import BATCH_ROWS, UNKNOWN, scorer_for
+from profile_assets.scoring.scorer import BATCH_ROWS, HISTOGRAMS, UNKNOWN, scorer_for
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.parquet import corrupt_errors, iter_batches, read_footer
@@ -43,11 +43,14 @@ class ShardTask:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardResult:
-    """A scored shard as it lies on the disk. `unknown` counts, by category, values that training never saw."""
+    """A scored shard as it lies on the disk. `unknown` counts, by category, values that training never saw;
+    `histograms`, by feature, rows in each of the bundle's bins.
+    """
 
     name: str
     entry: FileEntry
     unknown: Mapping[str, int]
+    histograms: Mapping[str, list[int]]
     batch_rows: int
 
 
@@ -83,6 +86,7 @@ def read_shard(task: ShardTask, path: Path, *, seconds: float = 0.0) -> ShardRes
             name=task.name,
             entry=dataclasses.replace(entry, name=task.name),
             unknown=json.loads(footer[UNKNOWN]),
+            histograms=json.loads(footer[HISTOGRAMS]),
             batch_rows=int(footer[BATCH_ROWS]),
         )
 

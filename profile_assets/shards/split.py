@@ -13,6 +13,7 @@ import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,18 +24,40 @@ from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet, md5_words
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, USERS_FILE, Layout, shard_file
 from profile_assets.storage.parquet import ParquetSink, is_text, iter_batches, open_parquet
-from profile_assets.storage.records import Manifest
+from profile_assets.storage.records import FileEntry, Manifest
 from profile_assets.storage.stages import ID_COLUMN, Staged, current, describe, is_whole, require, seal
 
 BLOCK_BYTES = 64 * 1024 * 1024
 OPEN_FILES = 256  # written side by side; more shards than this are dealt in several passes over the source
 
 
-def split(layout: Layout, day: dt.date, num_shards: int, *, progress: Callable[[int], None] = lambda _: None) -> Staged:
+class Watch(Protocol):
+    """Is shown what a split deals, and what then lies in its files."""
+
+    def see_rows(self, rows: pa.Table, first: int, bounds: np.ndarray) -> None:
+        """Rows on their way into the shards `first`, `first` + 1, ...: shard first + i gets
+        rows[bounds[i]:bounds[i + 1]].
+        """
+
+    def see_ids(self, words: np.ndarray) -> None:
+        """md5 words, shape (rows, 2), of ids as they were read again from one shard's file."""
+
+    def end_shard(self, number: int) -> None:
+        """All ids of that shard have been shown."""
+
+
+def split(
+    layout: Layout,
+    day: dt.date,
+    num_shards: int,
+    *,
+    progress: Callable[[int], None] = lambda _: None,
+    watch: Watch | None = None,
+) -> Staged:
     """Deal the day's landed users into `num_shards` staged files; `progress` is told how many rows lie in them so far.
 
     Committed shards that were made of the same users with the same number, and are whole, are handed back as they
-    are. AccountingError unless the files, read again, hold exactly the landed users.
+    are, and `watch` is shown nothing. AccountingError unless the files, read again, hold exactly the landed users.
     """
     check_num_shards(num_shards)
     raw = require(layout, RAW_USERS, day)
@@ -44,8 +67,8 @@ def split(layout: Layout, day: dt.date, num_shards: int, *, progress: Callable[[
     began = time.perf_counter()
     folder = atomic.empty_folder(layout.staging(USER_SHARDS, day))
     paths = [folder / shard_file(index, num_shards) for index in range(num_shards)]
-    _deal(layout.stage(RAW_USERS, day) / USERS_FILE, paths, progress)
-    files = tuple(describe(path) for path in paths)
+    _deal(layout.stage(RAW_USERS, day) / USERS_FILE, paths, progress, watch)
+    files = tuple(_described(path, number, watch) for number, path in enumerate(paths))
     _check_sums(raw, KeySet.total(entry.keys for entry in files))
     manifest = Manifest(
         stage=USER_SHARDS,
@@ -78,17 +101,25 @@ def _check_sums(raw: Manifest, dealt: KeySet) -> None:
         )
 
 
-def _deal(source: Path, paths: list[Path], progress: Callable[[int], None]) -> None:
+def _described(path: Path, number: int, watch: Watch | None) -> FileEntry:
+    if watch is None:
+        return describe(path)
+    entry = describe(path, see_ids=watch.see_ids)
+    watch.end_shard(number)
+    return entry
+
+
+def _deal(source: Path, paths: list[Path], progress: Callable[[int], None], watch: Watch | None) -> None:
     """Fill the files at `paths` from `source`: shard k goes to paths[k]."""
     rows = 0
     for first in range(0, len(paths), OPEN_FILES):
         some = paths[first : first + OPEN_FILES]
-        for written in _deal_some(source, some, first=first, num_shards=len(paths)):
+        for written in _deal_some(source, some, first=first, num_shards=len(paths), watch=watch):
             rows += written
             progress(rows)
 
 
-def _deal_some(source: Path, paths: list[Path], *, first: int, num_shards: int) -> Iterator[int]:
+def _deal_some(source: Path, paths: list[Path], *, first: int, num_shards: int, watch: Watch | None) -> Iterator[int]:
     """Fill shards `first`, `first` + 1, ... in one pass; gives the rows written after each block."""
     text = _text_columns(source)
     with open_parquet(source, dictionary=text) as file:
@@ -99,17 +130,19 @@ def _deal_some(source: Path, paths: list[Path], *, first: int, num_shards: int) 
             for path in paths
         ]
         # map, not a loop: a loop's variable would keep one block alive while the next is read
-        deal = functools.partial(_deal_block, sinks=sinks, first=first, num_shards=num_shards)
+        deal = functools.partial(_deal_block, sinks=sinks, first=first, num_shards=num_shards, watch=watch)
         yield from map(deal, _blocks(iter_batches(source, dictionary=text)))
 
 
-def _deal_block(block: pa.Table, *, sinks: list[ParquetSink], first: int, num_shards: int) -> int:
+def _deal_block(block: pa.Table, *, sinks: list[ParquetSink], first: int, num_shards: int, watch: Watch | None) -> int:
     """Append each sink's rows of a block; gives how many there were."""
     numbers = shard_numbers(md5_words(block.column(ID_COLUMN)), num_shards)
     order = np.argsort(numbers.astype(np.min_scalar_type(num_shards)), kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(first, first + len(sinks) + 1))
     dealt = block.take(pa.array(order[bounds[0] : bounds[-1]]))
     starts = bounds - bounds[0]
+    if watch is not None:
+        watch.see_rows(dealt, first, starts)
     for sink, start, stop in zip(sinks, starts[:-1], starts[1:], strict=True):
         sink.write(_own_dictionaries(dealt.slice(start, stop - start)))
     return int(dealt.num_rows)

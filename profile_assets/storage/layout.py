@@ -53,6 +53,10 @@ class Layout:
     def verdict(self, day: dt.date) -> Path:
         return self.home / "verdicts" / f"day={day.isoformat()}.json"
 
+    def measures(self, stage: str, day: dt.date) -> Path:
+        """What was measured of a stage's columns, a row for each file and column."""
+        return self.home / "measures" / f"day={day.isoformat()}" / f"{stage}.parquet"
+
     @property
     def offline(self) -> Path:
         """The table that readers open: hive-partitioned by `ds`."""
@@ -67,6 +71,14 @@ class Layout:
 
     def publish_record(self, day: dt.date) -> Path:
         return self.publish_records / f"{day.isoformat()}.json"
+
+    @property
+    def withdrawals(self) -> Path:
+        return self.home / "feature_store" / "withdrawn"
+
+    def withdrawal(self, day: dt.date) -> Path:
+        """That a published day was taken back."""
+        return self.withdrawals / f"{day.isoformat()}.json"
 
     @property
     def models(self) -> Path:

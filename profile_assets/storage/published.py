@@ -23,7 +23,7 @@ from profile_assets.storage.records import FORMAT, read_json
 OFFLINE = "offline"
 FOOTER_KEY = "publish_record"
 
-State = Literal["done", "pending"]
+State = Literal["done", "pending", "withdrawn"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,15 @@ The order is always the same. A stage fills `layout.staging(stage, day)`, descri
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from profile_assets.errors import CorruptError, DataError
 from profile_assets.storage import atomic
-from profile_assets.storage.keys import KeySet, key_set_of
+from profile_assets.storage.keys import KeySet, key_set, md5_words
 from profile_assets.storage.layout import MANIFEST_FILE, Layout
 from profile_assets.storage.parquet import file_digest, iter_batches
 from profile_assets.storage.records import FileEntry, Manifest, read_manifest
@@ -28,9 +31,15 @@ class Staged:
     manifest: Manifest
 
 
-def describe(path: Path, *, seconds: float = 0.0) -> FileEntry:
-    """One data file, counted and digested from what is on disk."""
-    keys = KeySet.total(key_set_of(batch.column(0)) for batch in iter_batches(path, columns=[ID_COLUMN]))
+def describe(
+    path: Path, *, seconds: float = 0.0, see_ids: Callable[[np.ndarray], None] = lambda _words: None
+) -> FileEntry:
+    """One data file, counted and digested from what is on disk. `see_ids` is shown the ids' md5 words on the way."""
+    keys = KeySet()
+    for batch in iter_batches(path, columns=[ID_COLUMN]):
+        words = md5_words(batch.column(0))
+        see_ids(words)
+        keys += key_set(words)
     return FileEntry(
         name=path.name,
         rows=keys.count,

@@ -18,14 +18,15 @@ import pyarrow as pa
 
 from profile_assets.errors import AccountingError, DataError
 from profile_assets.storage import atomic
+from profile_assets.storage.keys import KeySet, key_set, md5_words
 from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USERS_FILE, Layout
-from profile_assets.storage.parquet import ParquetSink, iter_batches, open_parquet
+from profile_assets.storage.parquet import ParquetSink, iter_batches
 from profile_assets.storage.records import FileEntry, Manifest
 from profile_assets.storage.stages import ID_COLUMN, Staged, commit, describe, seal
 from profile_assets.users.batches import regrouped
 from profile_assets.users.clean import Cleaned, OpenDay, open_day
 from profile_assets.users.contract import Contract
-from profile_assets.users.quarantine import QUARANTINE, SCHEMA, set_aside
+from profile_assets.users.quarantine import QUARANTINE, SCHEMA, key_set_of_rows, set_aside
 from profile_assets.users.repeats import Repeats, rows_to_drop
 from profile_assets.users.source import SourceSettings, find_day, require_unchanged
 
@@ -40,6 +41,8 @@ class _Tally:
     rows_of_file: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     repeats: Repeats = field(default_factory=Repeats)
+    kept: KeySet = field(default_factory=KeySet)
+    struck: KeySet = field(default_factory=KeySet)
 
     @property
     def read(self) -> int:
@@ -115,9 +118,12 @@ def _sorted_out(
         if cleaned.strikes.any() or cleaned.raw.broken:
             rows = set_aside(cleaned, contract)
             tally.reasons.update(rows.column("reason").to_pylist())
+            tally.struck += key_set_of_rows(rows)
             struck.write(rows)
         good = cleaned.good
-        tally.repeats.add(good.column(0))
+        words = md5_words(good.column(0))
+        tally.repeats.add_words(words)
+        tally.kept += key_set(words)
         progress(tally.read)
         yield good
 
@@ -137,13 +143,13 @@ def _without(batches: Iterable[Cleaned], drop: np.ndarray, contract: Contract) -
 
 
 def _counted(users: Path, aside: Path, tally: _Tally, day: dt.date) -> FileEntry:
-    """The users' file as it is on disk. AccountingError unless every row read is in one of the two files."""
+    """The users' file as it is on disk. AccountingError unless every row read is in one of the two files, once."""
     entry = describe(users)
-    with open_parquet(aside) as file:
-        quarantined = file.metadata.num_rows
-    if tally.read != entry.rows + quarantined or quarantined != tally.reasons.total():
+    quarantined = KeySet.total(key_set_of_rows(batch) for batch in iter_batches(aside))
+    if tally.read != entry.rows + quarantined.count or (entry.keys, quarantined) != (tally.kept, tally.struck):
         raise AccountingError(
-            f"of {tally.read} rows read for {day}, {entry.rows} were kept and {quarantined} set aside",
+            f"of {tally.read} rows read for {day}, {tally.kept.count} were to be kept and {tally.struck.count} set "
+            f"aside; on disk are {entry.rows} and {quarantined.count}, or they are not the same rows",
             remedy="run the day again; if it comes back, the disk or this program is at fault: keep the staged files",
         )
     return entry
@@ -170,7 +176,8 @@ def _manifest(opened: OpenDay, entry: FileEntry, tally: _Tally) -> Manifest:
         facts={
             "read": tally.read,
             "kept": entry.rows,
-            "quarantined": tally.reasons.total(),
+            "quarantined": tally.struck.count,
+            "quarantined_keys": tally.struck.to_json(),
             "reasons": dict(sorted(tally.reasons.items())),
             "sources": [{"file": file.name, "rows": tally.rows_of_file[file.name]} for file in found.files],
             "ignored_files": list(found.ignored),

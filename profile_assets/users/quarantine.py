@@ -14,13 +14,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from profile_assets.storage.keys import KeySet, key_set_of
 from profile_assets.users.clean import Cleaned
 from profile_assets.users.contract import Contract
 
 QUARANTINE = "quarantine"
 SCHEMA = pa.schema([("reason", pa.string()), ("file", pa.string()), ("row", pa.int64()), ("raw", pa.string())])
 _HASH_DIGITS = 12
+
+
+def key_set_of_rows(rows: pa.RecordBatch) -> KeySet:
+    """Which rows these are, by file and row number: their ids may be missing or the same."""
+    places = pc.binary_join_element_wise(rows.column("file"), rows.column("row").cast(pa.string()), "\0")
+    return key_set_of(places)
 
 
 def set_aside(cleaned: Cleaned, contract: Contract) -> pa.RecordBatch:

@@ -22,7 +22,11 @@ class Repeats:
         self._words: list[np.ndarray] = []
 
     def add(self, ids: pa.Array) -> None:
-        self._words.append(np.ascontiguousarray(md5_words(ids)[:, 0]))
+        self.add_words(md5_words(ids))
+
+    def add_words(self, words: np.ndarray) -> None:
+        """Ids by their md5 words, shape (rows, 2)."""
+        self._words.append(np.ascontiguousarray(words[:, 0]))
 
     def suspects(self) -> np.ndarray:
         """The words that occur more than once, sorted; forgets what was collected."""

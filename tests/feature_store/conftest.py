@@ -19,7 +19,7 @@ from profile_assets.storage.verdicts import CHECKS, Outcome, StageVerdict, recor
 ZONE = "Europe/Berlin"
 NOW = dt.datetime(2026, 1, 6, 2, 30, 0, 123456, tzinfo=dt.UTC)
 SHARDS = [shard_file(0, 2), shard_file(1, 2)]
-NULL_RATES = ({"column": "age", "measure": "null_rate", "observed": 0.25},)
+NULL_RATES = ({"column": "age", "shard": "day", "measure": "null_rate", "observed": 0.25},)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,15 +49,29 @@ def test_the_checks(definitions: dg.Definitions):
         "feature_store_export: rows_match_scores",
         "published_scores: fresh",
         "raw_users: min_rows",
-        "raw_users: null_rates",
-        "raw_users: ranges",
         "raw_users: row_count_change",
-        "raw_users: unique_ids",
+        "raw_users: row_count_weekday",
+        "raw_users: rows_match_read",
+        "user_scores: feature_drift",
         "user_scores: rows_match_shards",
+        "user_scores: score_drift",
         "user_scores: scores_valid",
-        "user_scores: unique_ids",
+        "user_scores: unknown_categories",
+        "user_shards: null_rate_change",
+        "user_shards: null_rate_weekday",
+        "user_shards: null_rates",
+        "user_shards: ranges",
         "user_shards: rows_match_raw",
+        "user_shards: shard_skew",
+        "user_shards: unique_ids",
     ]
+
+
+def test_a_suite_of_ones_own_is_one_more_check(tmp_path):
+    path = tmp_path / "p.toml"
+    path.write_text(default_profile().read_text() + '\nsuite = "suite.json"\n')
+    graph = build_definitions(load_deployment(path, environment={})).resolve_asset_graph()
+    assert "suite" in {key.name for key in graph.asset_check_keys if key.asset_key.path[-1] == "user_shards"}
 
 
 def test_the_jobs_and_schedules(definitions: dg.Definitions):

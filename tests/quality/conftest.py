@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pyarrow as pa
 import pytest
 
-from profile_assets.storage.layout import Layout
+from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USERS_FILE, Layout
 from profile_assets.storage.parquet import ParquetSink
 from profile_assets.storage.records import Manifest
 from profile_assets.storage.stages import commit, describe, seal
+from profile_assets.users.quarantine import QUARANTINE, SCHEMA, key_set_of_rows
 
 
 @pytest.fixture
@@ -45,5 +47,34 @@ def committed(layout, day, stage):
 
     def build(name, tables, *, day=day, **manifest):
         return commit(layout, day, stage(name, tables, day=day, **manifest))
+
+    return build
+
+
+@pytest.fixture
+def landed(layout, day, stage):
+    """Stage a table as the day's landed users, with the sums of both and a quarantine of `aside` rows."""
+
+    def build(table, *, aside=0, day=day, **facts):
+        rows = pa.record_batch(
+            {
+                "reason": ["age: not int64"] * aside,
+                "file": ["a.csv"] * aside,
+                "row": range(1, aside + 1),
+                "raw": ["{}"] * aside,
+            },
+            schema=SCHEMA,
+        )
+        folder = layout.staging(QUARANTINE, day)
+        folder.mkdir(parents=True, exist_ok=True)
+        with ParquetSink(folder / QUARANTINE_FILE, SCHEMA) as sink:
+            sink.write(rows)
+        told = {
+            "read": table.num_rows + aside,
+            "quarantined": aside,
+            "quarantined_keys": key_set_of_rows(rows).to_json(),
+            **facts,
+        }
+        return stage(RAW_USERS, {USERS_FILE: table}, day=day, facts=told)
 
     return build

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import decimal
-import itertools
 import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profile_assets.errors import CorruptError, DataError
-from profile_assets.quality.measures import SCHEMA, ColumnMeasure, column_measures, measure, measure_files
-from profile_assets.quality.uniqueness import IdHashes
-from profile_assets.storage.parquet import ParquetSink
+from profile_assets.errors import AccountingError
+from profile_assets.quality.counting import pieces_of
+from profile_assets.quality.measures import SCHEMA, Measure, Meter, measure_split
+from profile_assets.shards.split import split
+from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, USERS_FILE, shard_file
+from profile_assets.users.contract import Column, Contract
 
 NAN, INF = math.nan, math.inf
 
@@ -22,7 +24,15 @@ NAN, INF = math.nan, math.inf
 def measured(values, kind=None):
     """The measure of one column, in one batch."""
     array = values if isinstance(values, pa.Array) else pa.array(values, type=kind)
-    return column_measures(measure([pa.record_batch([array], names=["x"])], ["x"]))["x"]
+    return add_up(array, [0, len(array)])
+
+
+def add_up(array, bounds, column=None):
+    """The measure of one column that is counted run by run."""
+    found = Measure(column="x")
+    for piece in pieces_of(array, column, np.array(bounds)):
+        found.add(piece)
+    return found
 
 
 def counts(found):
@@ -97,53 +107,120 @@ def test_other_types_are_counted_and_have_no_bounds(kind):
 
 
 def test_no_rows_have_no_null_rate():
-    assert math.isnan(ColumnMeasure(column="x").null_rate)
+    assert math.isnan(Measure(column="x").null_rate)
 
 
 @given(
     st.lists(st.none() | st.floats() | st.sampled_from([NAN, INF, -INF, 0.0]), max_size=40),
     st.lists(st.integers(0, 40), max_size=5),
 )
-def test_it_does_not_matter_how_the_batches_are_cut(values, cuts):
-    edges = sorted({0, len(values), *(cut for cut in cuts if cut <= len(values))})
-    batches = [
-        pa.record_batch([pa.array(values[first:last], type=pa.float64())], names=["x"])
-        for first, last in itertools.pairwise(edges)
-    ]
-    found = column_measures(measure(batches, ["x"]))["x"]
+def test_it_does_not_matter_how_the_rows_are_cut(values, cuts):
+    bounds = sorted([0, len(values), *(cut for cut in cuts if cut <= len(values))])
+    column = Column(name="x", type=pa.float64(), minimum=-1.0, maximum=1.0)
+    found = add_up(pa.array(values, type=pa.float64()), bounds, column)
     there = [value for value in values if value is not None and not math.isnan(value)]
     assert found.rows == len(values)
     assert found.nulls == values.count(None)
     assert found.nans == len(values) - len(there) - found.nulls
     assert (found.minimum, found.maximum) == (min(there, default=None), max(there, default=None))
+    assert found.out_of_range == sum(not -1 <= value <= 1 for value in there)
 
 
-def test_a_file_gives_the_columns_that_it_has_and_its_ids_in_one_pass(tmp_path):
-    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    for path, ids in zip(paths, (["u1", "u2"], ["u3", "u1"]), strict=True):
-        table = pa.table({"user_id": ids, "plan": ["", "x"], "age": [1, None]})
-        with ParquetSink(path, table.schema) as sink:
-            sink.write(table)
-    hashes = IdHashes()
-    table = measure_files(paths, ["user_id", "plan", "age", "aeg"], ids=hashes)
-    assert table.schema == SCHEMA
-    assert table["column"].to_pylist() == ["user_id", "plan", "age"]
-    assert table["nulls"].to_pylist() == [0, 0, 2]
-    assert table["blanks"].to_pylist() == [0, 2, 0]
-    assert len(hashes.repeated()) == 1
+@given(st.lists(st.none() | st.sampled_from(["", " ", "a", "b", "c"]), max_size=30), st.integers(0, 30))
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_text_is_counted_run_by_run_in_every_encoding(kind, values, cut):
+    column = Column(name="x", type=pa.string(), values=("a", "b", "", " "))
+    found = add_up(pa.array(values, pa.string()).cast(kind), sorted([0, min(cut, len(values)), len(values)]), column)
+    assert counts(found) == (len(values), values.count(None), 0, values.count("") + values.count(" "))
+    assert found.out_of_range == values.count("c")
 
 
-def test_no_files_give_no_measures():
-    assert measure_files([], ["x"]).num_rows == 0
+@pytest.mark.parametrize("kind", [pa.int32(), pa.decimal128(6, 2), pa.list_(pa.float32())])
+def test_other_numbers_beyond_their_bounds_are_counted_too(kind):
+    values = [[1.0], [9.0, 1.0], [9.0], None] if pa.types.is_list(kind) else [1, 9, 9, None]
+    column = Column(name="x", type=pa.int32(), maximum=5)
+    assert add_up(pa.array(values, type=kind), [0, 2, 4], column).out_of_range == 2
 
 
-def test_a_batch_without_the_column_is_an_error():
-    with pytest.raises(DataError, match="column y"):
-        measure([pa.record_batch([pa.array([1])], names=["x"])], ["y"])
+CONTRACT = Contract(
+    id="customer",
+    columns=(
+        Column(name="age", type=pa.int64(), minimum=0, maximum=120),
+        Column(name="spend", type=pa.float64()),
+        Column(name="plan", type=pa.string()),
+    ),
+)
 
 
-def test_a_damaged_file_is_an_error(tmp_path):
-    path = tmp_path / "users.parquet"
-    path.write_bytes(b"PAR1")
-    with pytest.raises(CorruptError, match=r"users\.parquet"):
-        measure_files([path], ["x"])
+def users(rows, **changed):
+    columns = {
+        "user_id": [f"u{n}" for n in range(rows)],
+        "age": [n % 150 if n % 7 else None for n in range(rows)],
+        "spend": [NAN if n % 11 == 0 else None if n % 13 == 0 else float(n) for n in range(rows)],
+        "plan": [("x", "", None)[n % 3] for n in range(rows)],
+        **changed,
+    }
+    return pa.table({name: pa.array(columns[name], CONTRACT.schema.field(name).type) for name in CONTRACT.schema.names})
+
+
+def as_rows(measures):
+    return sorted(measures.table.to_pylist(), key=lambda row: (row["shard"], row["column"]))
+
+
+def test_a_split_is_measured_in_the_pass_that_writes_it_just_as_its_files_would_be_read(layout, day, committed):
+    committed(RAW_USERS, {USERS_FILE: users(1000)})
+    meter = Meter(contract=CONTRACT)
+    staged = split(layout, day, 5, watch=meter)
+    watched = measure_split(CONTRACT, staged.folder, staged.manifest, meter)
+    read = measure_split(CONTRACT, staged.folder, staged.manifest, Meter(contract=CONTRACT))
+    assert as_rows(watched) == as_rows(read)
+    assert watched.table.schema == SCHEMA
+    assert len(as_rows(watched)) == 5 * 4
+    day_of_age = watched.day["age"]
+    assert (day_of_age.rows, day_of_age.nulls, day_of_age.maximum) == (1000, 143, 149.0)
+    assert day_of_age.out_of_range == sum(n % 150 > 120 for n in range(1000) if n % 7)
+    assert watched.day["spend"].nans == 91
+    assert (watched.day["plan"].nulls, watched.day["plan"].blanks) == (333, 333)
+    assert watched.day["user_id"].distinct == 1000
+
+
+def test_shards_that_are_handed_back_unchanged_are_read_to_be_measured(layout, day, committed):
+    committed(RAW_USERS, {USERS_FILE: users(50)})
+    first = split(layout, day, 2)
+    committed_folder = layout.stage(USER_SHARDS, day)
+    committed_folder.parent.mkdir()
+    first.folder.rename(committed_folder)
+    meter = Meter(contract=CONTRACT)
+    again = split(layout, day, 2, watch=meter)
+    assert again.folder == committed_folder
+    assert not meter.seen
+    assert measure_split(CONTRACT, again.folder, again.manifest, meter).day["age"].rows == 50
+
+
+def test_an_id_said_again_is_found_in_its_shard_and_words_that_ids_share_are_compared_as_text(stage):
+    table = users(4, user_id=["a", "b", "a", "a"])
+    staged = stage(USER_SHARDS, {shard_file(0, 1): table})
+    assert (
+        measure_split(CONTRACT, staged.folder, staged.manifest, Meter(contract=CONTRACT)).day["user_id"].distinct == 2
+    )
+
+
+def test_a_column_that_one_shard_lacks_is_no_column_of_the_day(stage):
+    tables = {shard_file(0, 2): users(3), shard_file(1, 2): users(3, user_id=["x", "y", "z"]).drop_columns(["plan"])}
+    staged = stage(USER_SHARDS, tables)
+    assert "plan" not in measure_split(CONTRACT, staged.folder, staged.manifest, Meter(contract=CONTRACT)).day
+
+
+def test_an_empty_shard_hides_no_column_of_the_day(stage):
+    tables = {shard_file(0, 2): users(3), shard_file(1, 2): users(0)}
+    staged = stage(USER_SHARDS, tables)
+    assert measure_split(CONTRACT, staged.folder, staged.manifest, Meter(contract=CONTRACT)).day["plan"].rows == 3
+
+
+def test_rows_that_were_measured_but_do_not_lie_on_the_disk_are_an_error(layout, day, committed):
+    committed(RAW_USERS, {USERS_FILE: users(20)})
+    meter = Meter(contract=CONTRACT)
+    staged = split(layout, day, 1, watch=meter)
+    meter.see_rows(users(1), 0, np.array([0, 1]))
+    with pytest.raises(AccountingError, match="21 rows of user_id were measured"):
+        measure_split(CONTRACT, staged.folder, staged.manifest, meter)

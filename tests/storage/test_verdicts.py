@@ -45,8 +45,15 @@ def test_a_day_never_judged_has_no_verdict(layout):
 
 def test_a_verdict_comes_back_as_it_was_recorded(layout):
     table = ({"column": "age", "observed": 0.5, "limit": 0.0, "baseline": None, "result": "fail"},)
-    outcome = Outcome(check="null_rates", result="fail", observed=0.5, limit=0.0, detail="too many", table=table)
-    baseline = {"baseline_day": DAY - dt.timedelta(days=1), "baseline_digest": "abc"}
+    outcome = Outcome(
+        check="null_rates", result="fail", observed=0.5, limit=0.0, detail="", table=table, severity="warn", evaluated=3
+    )
+    baseline = {
+        "baseline_day": DAY - dt.timedelta(days=1),
+        "baseline_digest": "abc",
+        "weekday_day": DAY - dt.timedelta(days=7),
+        "weekday_digest": "def",
+    }
     written = StageVerdict(stage=RAW_USERS, digest="d", outcomes=(outcome,), **baseline)
     record(layout, DAY, written)
     assert read_verdict(layout, DAY) == verdict_of(written)
@@ -102,6 +109,19 @@ def test_no_check_that_did_not_pass_is_let_through(check, result):
     verdict = verdict_of(passed(RAW_USERS, "a", **{check: result}))
     with pytest.raises(GateError, match=f"{check} .{result}"):
         require_passed(verdict, {RAW_USERS: "a"})
+
+
+def test_a_failure_that_only_warns_is_let_through_and_one_not_evaluated_is_not():
+    whole = passed(USER_SCORES, "a")
+
+    def with_drift(result):
+        drift = Outcome(check="feature_drift", result=result, severity="warn", detail="")
+        others = tuple(one for one in whole.outcomes if one.check != "feature_drift")
+        return verdict_of(StageVerdict(stage=USER_SCORES, digest="a", outcomes=(*others, drift)))
+
+    require_passed(with_drift("fail"), {USER_SCORES: "a"})
+    with pytest.raises(GateError, match=r"feature_drift \(not_evaluated"):
+        require_passed(with_drift("not_evaluated"), {USER_SCORES: "a"})
 
 
 @pytest.mark.parametrize("check", CHECKS[USER_SCORES])

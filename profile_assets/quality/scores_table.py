@@ -1,0 +1,158 @@
+"""What is looked at in a day's scores: that each is a number, how far they moved, and what the network was shown.
+
+The scores are read again from the staged files and, of the day compared with, from what readers see. What the network
+was shown was counted while it was shown (`features/bins.py`) and stands in the manifest.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from profile_assets.features.bins import Bins, count_values
+from profile_assets.features.spec import UNKNOWN_SLOT
+from profile_assets.quality.baseline import Baseline
+from profile_assets.quality.chance import DAY_DEVIATIONS, SHARD_DEVIATIONS, widened_rate
+from profile_assets.quality.counting import pieces_of
+from profile_assets.quality.drift import psi
+from profile_assets.quality.limits import Limits
+from profile_assets.quality.looks import DAY, Look
+from profile_assets.quality.measures import Measure
+from profile_assets.storage.parquet import iter_batches, open_parquet
+from profile_assets.storage.records import Manifest
+
+SCORE_COLUMN = "score"
+EVEN_EDGES = tuple(number / 20 for number in range(1, 20))
+"""Bins of the scores where a bundle brings none: twenty of equal width."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreCounts:
+    """The scores of some files: their measure by file, and all of them in bins."""
+
+    files: Mapping[str, Measure]
+    bins: np.ndarray
+    even: np.ndarray = field(default_factory=lambda: np.zeros(len(EVEN_EDGES) + 1, np.int64))
+
+    @property
+    def day(self) -> Measure:
+        total = Measure(column=SCORE_COLUMN)
+        for one in self.files.values():
+            total = total + one
+        return total
+
+
+def count_scores(paths: Iterable[Path], edges: Sequence[float]) -> ScoreCounts:
+    """Read the scores of the files, and nothing else of them. A file without scores has no measure."""
+    files: dict[str, Measure] = {}
+    bins, even = np.zeros(len(edges) + 1, np.int64), np.zeros(len(EVEN_EDGES) + 1, np.int64)
+    for path in paths:
+        with open_parquet(path) as file:
+            if SCORE_COLUMN not in file.schema_arrow.names:
+                continue
+        files[path.name] = Measure(column=SCORE_COLUMN)
+        for batch in iter_batches(path, columns=[SCORE_COLUMN]):
+            scores = batch.column(0)
+            (piece,) = pieces_of(scores, None, np.array([0, len(scores)]))
+            files[path.name].add(piece)
+            plain = scores.to_numpy(zero_copy_only=False)
+            bins += count_values(plain, edges)
+            even += count_values(plain, EVEN_EDGES)
+    return ScoreCounts(files=files, bins=bins, even=even)
+
+
+def score_looks(counts: ScoreCounts, limits: Limits) -> list[Look]:
+    """Missing scores, the least and the greatest, over the day and by file."""
+    looks = list(_valid(counts.day, limits, DAY))
+    for name, found in counts.files.items():
+        if found.rows:
+            looks += _valid(found, limits, name)
+    return looks
+
+
+def _valid(found: Measure, limits: Limits, shard: str) -> Iterator[Look]:
+    look = functools.partial(Look, check="scores_valid", column=SCORE_COLUMN, shard=shard)
+    yield look(measure="null_rate", observed=found.null_rate, limit=0.0)
+    yield look(measure="minimum", observed=found.minimum, side="floor", limit=limits.score_minimum)
+    yield look(measure="maximum", observed=found.maximum, limit=limits.score_maximum)
+
+
+def score_drift_look(
+    counts: ScoreCounts, before: ScoreCounts | None, baseline: Baseline | None, limits: Limits
+) -> Look:
+    """How far the scores moved since the last published day."""
+    rows, rows_before = counts.day.rows, 0 if before is None else before.day.rows
+    since = "" if baseline is None else f" since {baseline.day}"
+    absent = "nothing was published in the days before" if baseline is None else _too_few(rows, rows_before, limits)
+    return Look(
+        check="score_drift",
+        column=SCORE_COLUMN,
+        measure=f"PSI{since}",
+        observed=None if before is None else psi(counts.bins, before.bins),
+        limit=limits.max_score_psi,
+        absent="" if rows == 0 else absent,
+        counts={"bundle_before": "" if baseline is None else baseline.bundle_id},
+    )
+
+
+def unknown_looks(manifest: Manifest, limits: Limits, bins: Bins | None) -> list[Look]:
+    """The share of users whose category training never saw, by category; the baseline is training's own share."""
+    unknown: Mapping[str, int] = manifest.facts.get("unknown") or {}
+    shards: Mapping[str, Mapping[str, int]] = manifest.facts.get("unknown_by_shard") or {}
+    looks = [_unknown(name, count, manifest.rows, limits, bins, DAY) for name, count in unknown.items()]
+    for entry in manifest.files:
+        if entry.rows:
+            counts = shards.get(entry.name, {})
+            looks += [_unknown(name, count, entry.rows, limits, bins, entry.name) for name, count in counts.items()]
+    return looks
+
+
+def _unknown(name: str, count: int, rows: int, limits: Limits, bins: Bins | None, shard: str) -> Look:
+    shares = bins.features[name].shares if bins is not None and name in bins.features else None
+    deviations = DAY_DEVIATIONS if shard == DAY else SHARD_DEVIATIONS
+    return Look(
+        check="unknown_categories",
+        column=name,
+        measure="unknown_rate",
+        observed=count / rows if rows else None,
+        limit=widened_rate(limits.max_unknown_rate, rows, deviations),
+        baseline=None if shares is None else shares[UNKNOWN_SLOT],
+        shard=shard,
+    )
+
+
+def feature_drift_looks(manifest: Manifest, counts: ScoreCounts, bins: Bins | None, limits: Limits) -> list[Look]:
+    """How far each feature, and the score, is from the training rows."""
+    if bins is None:
+        reason = "the bundle says nothing of its training rows"
+        return [_drift("all features", None, limits, reason if manifest.rows else "")]
+    histograms: Mapping[str, Sequence[int]] = manifest.facts.get("histograms") or {}
+    absent = "" if manifest.rows == 0 else _too_few(manifest.rows, limits.min_drift_rows, limits)
+    looks = [
+        _drift(name, psi(histograms.get(name, ()), one.shares), limits, absent) for name, one in bins.features.items()
+    ]
+    return [*looks, _drift(SCORE_COLUMN, psi(counts.bins, bins.score.shares), limits, absent)]
+
+
+def _drift(name: str, observed: float | None, limits: Limits, absent: str) -> Look:
+    return Look(
+        check="feature_drift",
+        column=name,
+        measure="PSI against training",
+        observed=observed,
+        limit=limits.max_feature_psi,
+        absent=absent,
+        severity="warn" if limits.on_feature_drift == "warn" else "error",
+    )
+
+
+def _too_few(rows: int, rows_before: int, limits: Limits) -> str:
+    """Why two histograms of so many rows are not compared; empty where they are."""
+    least = min(rows, rows_before)
+    if least >= limits.min_drift_rows:
+        return ""
+    return f"{least} rows are too few to tell drift from chance ({limits.min_drift_rows} are asked for)"
