@@ -67,6 +67,22 @@ def backfill(
 
 
 @app.command()
+def gates(root: Root = DEFAULT_ROOT, users: Users = 2_000_000, shards: ShardCount = 16) -> None:
+    """The checks of a day, beside the day's scoring."""
+    found = runs.gates(root.absolute(), users=users, shards=shards)
+    scoring_us = found.pop(runs.SCORING_PART)
+    rows = [(part, f"{cpu_us:.3f}") for part, cpu_us in found.items()]
+    total = sum(found.values())
+    show(
+        f"{users:,} users, CPU us per user",
+        ("", "CPU us/user"),
+        [*rows, ("all gates", f"{total:.3f}"), ("scoring", f"{scoring_us:.3f}")],
+    )
+    console.print(f"the gates over scoring, in CPU time: {total / scoring_us:.2f} (goal: 0.5 or less)")
+    save(root / "gates.json", {**found, "all": total, "scoring": scoring_us})
+
+
+@app.command()
 def growth(
     root: Root = DEFAULT_ROOT,
     sizes: Annotated[str, typer.Option(help="Users, separated by commas.")] = "10000,100000,1000000,10000000",
@@ -91,6 +107,7 @@ def everything(
     """Everything, one after another."""
     scoring(root, users, rounds, shards)
     day(root, users, rounds, shards)
+    gates(root, users, shards)
     resume(root, users, shards)
     backfill(root, min(users, 100_000), 30, shards)
     growth(root, "10000,100000,1000000,10000000", shards)

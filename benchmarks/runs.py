@@ -18,6 +18,7 @@ from profile_assets.storage.layout import RAW_USERS, USER_SHARDS
 WARM_USERS = 2_000
 EVERYBODY = (*contestants.SCORERS, *contestants.PARTS)
 OUR_DAY = "ours: the day inside Dagster"
+SCORING_PART = "scoring"
 
 
 def scoring(
@@ -69,6 +70,18 @@ def backfill(root: Path, *, users: int, num_days: int, shards: int) -> dict[str,
     taken = _run(world, _days("backfill", root, days=num_days), 0)
     cpu_us = taken.cpu_s / users / num_days * 1e6
     return {"days": num_days, "users": users, "loads": taken.facts["loads"], "cpu_us": cpu_us, "peak_mb": taken.peak_mb}
+
+
+def gates(root: Path, *, users: int, shards: int) -> dict[str, float]:
+    """CPU microseconds per user of each gate of a day, and of the day's scoring without them."""
+    world, warm = prepare(root / "gates", users=users, shards=shards, num_days=2), _warm(root)
+    other_root(world, root / "judged")
+    fresh = other_root(warm, root / "judged_warm")
+    options = {"root": str(root / "judged"), "warm": str(fresh.root), "shards": shards}
+    taken = _run(world, Contestant(name="gates", module="benchmarks.gates", options=options, gives_scores=False), 0)
+    shutil.rmtree(root / "judged")
+    costs = {part: seconds / users * 1e6 for part, seconds in taken.facts["costs"].items()}
+    return {**costs, SCORING_PART: costs[SCORING_PART] - costs["histograms, in scoring"]}
 
 
 def growth(root: Path, *, sizes: Sequence[int], shards: int) -> list[dict[str, Any]]:

@@ -163,10 +163,11 @@ class Counts:
     ) -> Generator[tuple[pa.ChunkedArray, Encoded], None, None]:
         """The same blocks, counted."""
         for ids, encoded in blocks:
-            self._add(encoded)
+            self.add(encoded)
             yield ids, encoded
 
-    def _add(self, encoded: Encoded) -> None:
+    def add(self, encoded: Encoded) -> None:
+        """Count some rows."""
         for name, count in encoded.unknown.items():
             self._unknown[name] += count
         if self._bins is not None:

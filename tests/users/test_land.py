@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profile_assets.errors import ContractError, DataError, SourceError
+from profile_assets.errors import AccountingError, ContractError, DataError, SourceError
 from profile_assets.storage.layout import RAW_USERS
+from profile_assets.storage.parquet import ParquetSink
 from profile_assets.storage.stages import current, require
 from profile_assets.users import batches, land, parquet_file
 from profile_assets.users.contract import Column
@@ -32,14 +33,31 @@ def test_what_was_read_was_kept_or_set_aside_and_the_manifest_says_so(bench, con
         "read": 4,
         "kept": 2,
         "quarantined": 2,
+        "quarantined_keys": landed.facts["quarantined_keys"],
         "reasons": {"uid: null": 1, "x: not int8": 1},
         "sources": [{"file": "a.parquet", "rows": 3}, {"file": "b.parquet", "rows": 1}],
         "ignored_files": ["_SUCCESS"],
         "extra_columns": ["more"],
         "absent_columns": [],
     }
+    assert landed.facts["quarantined_keys"]["count"] == 2
     assert set(landed.staged.manifest.made_from) == {"source", "contract"}
     assert landed.staged.manifest.rows == 2
+
+
+@pytest.mark.parametrize("schema", ["users", "quarantine"])
+def test_a_write_that_doubles_as_many_rows_as_it_loses_fails_the_day(bench, contract, monkeypatch, schema) -> None:
+    """The count is right on both sides; the rows that lie on the disk are not those that were read."""
+
+    class Forgetful(ParquetSink):
+        def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+            is_meant = ("reason" in rows.schema.names) == (schema == "quarantine")
+            super().write(rows.take([1, *range(1, rows.num_rows)]) if is_meant else rows)
+
+    monkeypatch.setattr(land, "ParquetSink", Forgetful)
+    bench.parquet({"uid": ["a", "b", "c", "d"], "x": [1, 2, 900, 901]})
+    with pytest.raises(AccountingError, match="2 were to be kept and 2 set aside; on disk are 2 and 2, or they are"):
+        bench.land(contract(x="int8"))
 
 
 def test_a_row_set_aside_carries_reason_file_row_and_itself_with_personal_columns_hashed(bench, contract) -> None:
