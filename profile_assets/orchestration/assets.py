@@ -41,13 +41,22 @@ _DESCRIPTIONS = {
 }
 _CHECK_DESCRIPTIONS = {
     "min_rows": "At least quality.min_rows users.",
+    "rows_match_read": "Every row read is kept or in quarantine, by count and key-set digest, as both lie on the disk.",
     "row_count_change": "Rows against the newest earlier published day.",
-    "null_rates": "Missing values of each column, over all rows, against the contract and that day.",
-    "ranges": "Every number finite and within the contract's bounds.",
-    "unique_ids": "Every user once.",
+    "row_count_weekday": "Rows against the newest published day of the same weekday.",
     "rows_match_raw": "Exactly the landed users, by count and key-set digest.",
+    "unique_ids": "Every user once, in the day and in each shard.",
+    "null_rates": "Missing values of each column, over all rows, in the day and in each shard, against the contract.",
+    "null_rate_change": "Missing values of each column against the newest earlier published day.",
+    "null_rate_weekday": "Missing values of each column against the same weekday.",
+    "ranges": "Every value finite and within the contract's bounds.",
+    "shard_skew": "Rows of the largest shard over the mean.",
+    "suite": "The profile's own Great Expectations suite, on every shard.",
     "rows_match_shards": "Exactly the users of each shard, by count and key-set digest.",
     "scores_valid": "Every score a finite number from 0 to 1.",
+    "score_drift": "PSI of the scores against the newest earlier published day, in bins that training fixed.",
+    "unknown_categories": "Share of users with a category that training never saw.",
+    "feature_drift": "PSI of each feature and of the score against the training rows; by default it only warns.",
     "rows_match_scores": "Exactly the scored users, by count and key-set digest.",
 }
 
@@ -75,7 +84,7 @@ def _daily_asset(deployment: Deployment, stage: str, *upstream: str, kinds: set[
         description=_DESCRIPTIONS[stage],
         check_specs=[
             dg.AssetCheckSpec(
-                name=name, asset=key, partitions_def=days, blocking=True, description=_CHECK_DESCRIPTIONS.get(name)
+                name=name, asset=key, partitions_def=days, blocking=True, description=_CHECK_DESCRIPTIONS[name]
             )
             for name in checks
         ],

@@ -8,7 +8,7 @@ from profile_assets.errors import ContractError, LockedError, StorageError
 from profile_assets.orchestration.shell import RETRY_WAITS_S, check_results, dagster_errors, stop_if_failed, writing
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, Layout
-from profile_assets.storage.verdicts import Outcome
+from profile_assets.storage.verdicts import Outcome, Release, StageVerdict
 
 DAY = dt.date(2026, 1, 5)
 KEY = dg.AssetKey(["risk", "raw_users"])
@@ -16,6 +16,10 @@ KEY = dg.AssetKey(["risk", "raw_users"])
 
 def outcome(check: str, result: str, **numbers: float) -> Outcome:
     return Outcome(check=check, result=result, detail=f"{check} said {result}", **numbers)  # type: ignore[arg-type]
+
+
+def verdict(*outcomes: Outcome, releases: tuple[Release, ...] = ()) -> StageVerdict:
+    return StageVerdict(stage=RAW_USERS, digest="d", outcomes=outcomes, releases=releases)
 
 
 def test_a_permanent_error_ends_the_run_with_its_remedy_and_no_retry():
@@ -64,18 +68,42 @@ def test_the_writer_of_a_day_is_alone(tmp_path: Path):
 
 
 def test_what_was_not_evaluated_is_no_result():
-    outcomes = (outcome("a", "pass", observed=1.0, limit=2.0), outcome("b", "not_evaluated"), outcome("c", "fail"))
-    results = {result.check_name: result for result in check_results(KEY, outcomes, DAY)}
+    found = verdict(outcome("a", "pass", observed=1.0, limit=2.0), outcome("b", "not_evaluated"), outcome("c", "fail"))
+    results = {result.check_name: result for result in check_results(KEY, found, DAY)}
     assert {name: result.passed for name, result in results.items()} == {"a": True, "c": False}
     assert results["a"].metadata["observed"].value == 1.0
     assert results["a"].metadata["limit"].value == 2.0
 
 
 def test_a_day_goes_on_only_when_every_outcome_lets_it_through():
-    stop_if_failed((outcome("a", "pass"), outcome("b", "no_baseline")), RAW_USERS, DAY)
+    stop_if_failed(verdict(outcome("a", "pass"), outcome("b", "no_baseline")), DAY)
     with pytest.raises(dg.Failure) as caught:
-        stop_if_failed((outcome("a", "pass"), outcome("b", "not_evaluated"), outcome("c", "fail")), RAW_USERS, DAY)
+        stop_if_failed(verdict(outcome("a", "pass"), outcome("b", "not_evaluated"), outcome("c", "fail")), DAY)
     assert not caught.value.allow_retries
     for expected in ("raw_users of 2026-01-05", "b (not_evaluated)", "c (fail)"):
         assert expected in str(caught.value.description)
     assert "a (pass)" not in str(caught.value.description)
+
+
+def test_a_failure_that_warns_or_was_released_is_shown_as_one_and_stops_nothing():
+    warned = Outcome(check="drift", result="fail", detail="far", severity="warn", observed=float("nan"))
+    release = Release(check="rows", digest="d", by="ada", at="2026-01-06T08:00:00+00:00", why="closed shops")
+    found = verdict(warned, outcome("rows", "fail"), outcome("other", "fail"), releases=(release,))
+    results = {result.check_name: result for result in check_results(KEY, found, DAY)}
+    assert {name: (result.passed, result.severity.value) for name, result in results.items()} == {
+        "drift": (False, "WARN"),
+        "rows": (False, "WARN"),
+        "other": (False, "ERROR"),
+    }
+    assert results["rows"].description == "released by ada: closed shops"
+    assert results["rows"].metadata["found"].value == "rows said fail"
+    assert results["drift"].metadata["observed"].value == "nan"
+    with pytest.raises(dg.Failure, match="other"):
+        stop_if_failed(found, DAY)
+    stop_if_failed(verdict(warned, outcome("rows", "fail"), releases=(release,)), DAY)
+
+
+def test_a_release_of_other_data_stops_the_day_all_the_same():
+    release = Release(check="rows", digest="other", by="ada", at="2026-01-06T08:00:00+00:00", why="closed shops")
+    with pytest.raises(dg.Failure, match="rows"):
+        stop_if_failed(verdict(outcome("rows", "fail"), releases=(release,)), DAY)
