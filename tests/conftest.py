@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator
+import subprocess
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -16,13 +19,19 @@ import pytest
 hypothesis.settings.register_profile("shared", deadline=None, derandomize=os.environ.get("CI") == "true")
 hypothesis.settings.load_profile("shared")
 
-PROGRAMS = {"chromium": "chromium"}
+PROGRAMS = {"chromium": "chromium", "postgres": "initdb"}
+# Debian keeps PostgreSQL's programs away from the PATH.
+WHERE = os.pathsep.join([os.environ.get("PATH", ""), *map(str, Path("/usr/lib/postgresql").glob("*/bin"))])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fuzz-files", type=int, default=2000, help="mutated source files that the fuzz lands")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("service"):
         name = str(mark.args[0])
-        if shutil.which(PROGRAMS[name]) is None:
+        if shutil.which(PROGRAMS[name], path=WHERE) is None:
             pytest.skip(f"{name} is not installed")
 
 
@@ -34,3 +43,28 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, and REQUIRE_SERVICES=1: {report.longrepr}"
     return report
+
+
+POSTGRES_PASSWORD = "pass%word"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server of the tests' own, on a socket in a temporary folder."""
+    home = Path(tempfile.mkdtemp(prefix="pg"))
+    user = None if os.geteuid() else "postgres"
+    if user is not None:  # the server refuses to run as root
+        shutil.chown(home, user)
+
+    def run(program: str, *arguments: str) -> None:
+        command = [str(shutil.which(program, path=WHERE)), *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, user=user, cwd=home)
+
+    (home / "password").write_text(POSTGRES_PASSWORD)
+    (home / "password").chmod(0o644)
+    run("initdb", "-D", "db", "-U", "scorer", "-A", "scram-sha-256", "--pwfile", "password", "-E", "UTF8", "-N")
+    options = f"-c listen_addresses= -c unix_socket_directories={home} -c fsync=off"
+    run("pg_ctl", "-D", "db", "-w", "-l", "log", "-o", options, "start")
+    yield f"postgresql://scorer:pass%25word@/postgres?host={home}"
+    run("pg_ctl", "-D", "db", "-m", "immediate", "stop")
+    shutil.rmtree(home)

@@ -24,7 +24,7 @@ from profile_assets.models.training import Epoch, train
 from profile_assets.storage.layout import Layout
 from profile_assets.users.labels import is_known, read_labels
 from profile_assets.users.land import clean_batches
-from profile_assets.users.source import find_day
+from profile_assets.users.taking import source_digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +77,8 @@ def make_bundle(recipe: Recipe, layout: Layout, *, progress: Callable[[str], Non
 def _snapshot(recipe: Recipe, day: dt.date) -> tuple[pa.Table, dict[str, str]]:
     """The labelled users of a day, and the digests of the two sources they were read from."""
     digests = {
-        "users": find_day(recipe.source, day).digest,
-        "labels": find_day(recipe.labels.source, day).digest,
+        "users": source_digest(recipe.source, recipe.contract, day),
+        "labels": source_digest(recipe.labels.source, recipe.labels.contract, day),
     }
     batches = clean_batches(recipe.source, recipe.contract, day)
     users = pa.Table.from_batches(batches, recipe.contract.schema)

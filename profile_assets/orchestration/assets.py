@@ -14,6 +14,7 @@ import dagster as dg
 from profile_assets.orchestration import pictures
 from profile_assets.orchestration.keys import STABLE_BUNDLE, key_of
 from profile_assets.orchestration.partitions import daily_partitions
+from profile_assets.orchestration.set_aside import rows_set_aside_shown
 from profile_assets.orchestration.shell import (
     check_results,
     dagster_errors,
@@ -25,7 +26,7 @@ from profile_assets.orchestration.shell import (
 )
 from profile_assets.profile import Deployment
 from profile_assets.quality.gates import check_names
-from profile_assets.storage.layout import EXPORT, RAW_USERS, USER_SCORES, USER_SHARDS
+from profile_assets.storage.layout import EXPORT, QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.stages import commit
 from profile_assets.storage.verdicts import StageVerdict
 
@@ -102,14 +103,15 @@ def raw_users(deployment: Deployment) -> dg.AssetsDefinition:
 
         day, began = day_of(context), time.perf_counter()
         with writing(context, layout, RAW_USERS, day):
-            staged = land(deployment.source, contract, day, layout)
+            with rows_set_aside_shown(context, layout, day):
+                staged = land(deployment.source, contract, day, layout)
             baselines = find_baselines(layout, day)
             outcomes = judge_raw(layout, day, staged, deployment.rules, baselines)
             yield from judged(context, layout, day, staged, outcomes, baselines)
             manifest = commit_landing(layout, day, staged)
         yield dg.MaterializeResult(
             metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
-            | pictures.landing_metadata(manifest, contract)
+            | pictures.landing_metadata(manifest, contract, layout.quarantine(day) / QUARANTINE_FILE)
         )
 
     return raw_users

@@ -8,14 +8,23 @@ import dagster as dg
 
 from profile_assets.orchestration.arrivals import demo_arrivals
 from profile_assets.orchestration.assets import daily_assets
-from profile_assets.orchestration.jobs import day_job, freshness_hourly, freshness_job, nightly, train_job
+from profile_assets.orchestration.jobs import (
+    day_job,
+    freshness_hourly,
+    freshness_job,
+    nightly,
+    source_check_daily,
+    train_job,
+)
 from profile_assets.orchestration.model import model_bundle, stable_bundle
 from profile_assets.orchestration.published import freshness_check, published_scores
+from profile_assets.orchestration.restated import redo_job, source_check, source_check_job
+from profile_assets.orchestration.source_ready import source_ready
 from profile_assets.profile import Deployment
 
 
 def build_definitions(deployment: Deployment) -> dg.Definitions:
-    """The graph, checks, jobs and schedules of one profile; every name in it begins with the profile's.
+    """The graph, checks, jobs, schedules and sensor of one profile; every name in it begins with the profile's.
 
     Merge it into a code location of your own with `dg.Definitions.merge`. The executor runs a whole run in one
     process, so that the model is loaded once.
@@ -24,6 +33,7 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
         # Per-partition checks work, and are marked as a preview.
         warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
         day, freshness = day_job(deployment), freshness_job(deployment)
+        source_checks = source_check_job(deployment)
         own = dg.Definitions(
             assets=[
                 *daily_assets(deployment),
@@ -31,9 +41,14 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 stable_bundle(deployment),
                 published_scores(deployment),
             ],
-            asset_checks=[freshness_check(deployment)],
-            jobs=[day, train_job(deployment), freshness],
-            schedules=[nightly(deployment, day), freshness_hourly(deployment, freshness)],
+            asset_checks=[freshness_check(deployment), source_check(deployment)],
+            jobs=[day, train_job(deployment), freshness, source_checks, redo_job(deployment)],
+            schedules=[
+                nightly(deployment, day),
+                freshness_hourly(deployment, freshness),
+                source_check_daily(deployment, source_checks),
+            ],
+            sensors=[source_ready(deployment, day)],
             executor=dg.in_process_executor,
         )
     return own if deployment.profile.replay is None else dg.Definitions.merge(own, demo_arrivals(deployment))

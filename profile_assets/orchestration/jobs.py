@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 
@@ -14,7 +15,9 @@ from profile_assets.orchestration.keys import (
     key_of,
     train_job_name,
 )
+from profile_assets.orchestration.source_ready import night
 from profile_assets.profile import Deployment
+from profile_assets.quality.freshness import ONE_DAY
 from profile_assets.storage.layout import STAGES
 
 if TYPE_CHECKING:  # what define_asset_job gives has no public name
@@ -48,22 +51,28 @@ def freshness_job(deployment: Deployment) -> UnresolvedAssetJobDefinition:
     """The freshness check alone."""
     return dg.define_asset_job(
         freshness_job_name(deployment),
-        selection=dg.AssetSelection.checks_for_assets(key_of(deployment, PUBLISHED)),
+        selection=dg.AssetSelection.checks(dg.AssetCheckKey(key_of(deployment, PUBLISHED), "fresh")),
         executor_def=dg.in_process_executor,
         description="Is the newest due day published?",
     )
 
 
-def nightly(deployment: Deployment, job: UnresolvedAssetJobDefinition) -> Any:
+def nightly(deployment: Deployment, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
     """Yesterday, at the profile's hour."""
-    schedule = deployment.profile.schedule
-    return dg.build_schedule_from_partitioned_job(
-        job,
+    schedule, zone = deployment.profile.schedule, deployment.profile.time_zone
+
+    @dg.schedule(
         name=f"{deployment.profile.name}_nightly",
-        hour_of_day=schedule.hour,
-        minute_of_hour=schedule.minute,
-        description=f"Scores yesterday at {schedule.hour:02d}:{schedule.minute:02d}.",
+        job=job,
+        cron_schedule=f"{schedule.minute} {schedule.hour} * * *",
+        execution_timezone=zone,
+        description=f"Scores yesterday at {schedule.hour:02d}:{schedule.minute:02d}, if its source is ready.",
     )
+    def nightly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        tick = context.scheduled_execution_time.astimezone(ZoneInfo(zone))
+        return night(deployment, tick.date() - ONE_DAY, tick)
+
+    return nightly
 
 
 def freshness_hourly(deployment: Deployment, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
@@ -74,4 +83,15 @@ def freshness_hourly(deployment: Deployment, job: UnresolvedAssetJobDefinition) 
         cron_schedule="5 * * * *",
         execution_timezone=deployment.profile.time_zone,
         description="Judges the freshness of the published table.",
+    )
+
+
+def source_check_daily(deployment: Deployment, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+    """The sources of published days, once a day."""
+    return dg.ScheduleDefinition(
+        name=f"{deployment.profile.name}_source_check_daily",
+        job=job,
+        cron_schedule="20 6 * * *",
+        execution_timezone=deployment.profile.time_zone,
+        description="Compares the sources of published days with what was read.",
     )

@@ -26,3 +26,11 @@ def freshness_job_name(deployment: Deployment) -> str:
 
 def train_job_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_train"
+
+
+def redo_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_redo_restated"
+
+
+def source_sensor_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_source_ready"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,19 @@ class Session:
             kind = StorageError if _was_retried(result) else DataError
             what = f"run {result.run_id} of {job} failed: {_reason(result)}"
             raise kind(what, remedy="mend that, then run it again; the UI has the run's log")
+
+
+def redo_days(deployment: Deployment, instance: dg.DagsterInstance, days: Sequence[dt.date]) -> None:
+    """Run each day's job once more; DataError that names the days which failed, once all were tried."""
+    runs = Session(deployment=deployment, definitions=build_definitions(deployment), instance=instance)
+    failed = []
+    for day in days:
+        try:
+            runs.score(day)
+        except DataError as error:
+            failed.append(f"{day}: {error.what}")
+    if failed:
+        raise DataError("; ".join(failed), remedy="see these runs in the UI; what was published before still is")
 
 
 @contextmanager

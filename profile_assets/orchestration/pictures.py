@@ -6,12 +6,14 @@ Dagster shows markdown inline only below a thousand characters, so the histogram
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import numpy as np
+import pyarrow.compute as pc
 
 from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.published import OFFLINE, PublishRecord
@@ -20,6 +22,7 @@ from profile_assets.users.contract import Contract
 
 Metadata = dict[str, dg.MetadataValue | int | float | str]
 
+_EXAMPLES, _EXAMPLE_CHARACTERS = 3, 300
 _BINS, _BAR, _GAP, _HEIGHT = 32, 13, 1, 60
 
 
@@ -48,13 +51,13 @@ def shard_table(manifest: Manifest) -> dg.MetadataValue:
     )
 
 
-def landing_metadata(manifest: Manifest, contract: Contract) -> Metadata:
-    """What the landing adds: the rows set aside by reason, the source files, the columns."""
+def landing_metadata(manifest: Manifest, contract: Contract, aside: Path) -> Metadata:
+    """What the landing adds: the rows set aside (in the file `aside`) by reason, the source files, the columns."""
     facts = manifest.facts
     return {
         "read": facts["read"],
         "quarantined": facts["quarantined"],
-        "quarantine_reasons": count_table(facts["reasons"], "reason"),
+        "quarantine_reasons": quarantine_table(aside),
         "source_files": count_table({one["file"]: one["rows"] for one in facts["sources"]}, "file"),
         "dagster/column_schema": column_schema(contract),
     }
@@ -108,6 +111,33 @@ def count_table(counts: Mapping[str, int], name: str) -> dg.MetadataValue:
     """Counts by reason, file or the like; an empty mapping gives a table that says so."""
     rows = [dg.TableRecord({name: key, "rows": value}) for key, value in sorted(counts.items())]
     return dg.MetadataValue.table(rows or [dg.TableRecord({name: "none", "rows": 0})])
+
+
+def quarantine_table(aside: Path) -> dg.MetadataValue:
+    """One row a reason: how many rows, and the first of them as examples. Personal values are hashes in that file."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, list[dict[str, Any]]] = {}
+    for batch in iter_batches(aside):
+        found = dict(pair.values() for pair in pc.value_counts(batch.column("reason")).to_pylist())
+        counts.update(found)
+        for reason in found:
+            chosen = examples.setdefault(reason, [])
+            if len(chosen) < _EXAMPLES:
+                rows = batch.filter(pc.equal(batch.column("reason"), reason))
+                chosen.extend(rows.slice(0, _EXAMPLES - len(chosen)).to_pylist())
+    if not counts:
+        return count_table({}, "reason")
+    return dg.MetadataValue.table([_reason_row(reason, n, examples[reason]) for reason, n in counts.most_common()])
+
+
+def _reason_row(reason: str, rows: int, examples: Sequence[Mapping[str, Any]]) -> dg.TableRecord:
+    places = ", ".join(f"{one['file']} row {one['row']}" for one in examples)
+    shown = " | ".join(_shortened(one["raw"]) for one in examples)
+    return dg.TableRecord({"reason": reason, "rows": rows, "where": places, "examples": shown})
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _EXAMPLE_CHARACTERS else f"{text[:_EXAMPLE_CHARACTERS]}…"
 
 
 def column_schema(contract: Contract) -> dg.MetadataValue:

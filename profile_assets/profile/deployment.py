@@ -11,14 +11,14 @@ from profile_assets.errors import ProfileError
 from profile_assets.features.spec import FeatureSettings
 from profile_assets.models.recipe import Recipe
 from profile_assets.models.settings import NetworkSettings, TrainingSettings
-from profile_assets.profile.fields import Profile
+from profile_assets.profile.fields import Labels, Profile, Source
 from profile_assets.quality.freshness import DueRule
 from profile_assets.quality.gates import Limits, Rules
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.layout import Layout
 from profile_assets.users.contract import Column, Contract, parse_type
 from profile_assets.users.labels import LabelSettings
-from profile_assets.users.source import CsvSettings, SourceSettings
+from profile_assets.users.source import CsvSettings, SourceSettings, SqlSettings, parse_ready
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +41,16 @@ class Deployment:
     @property
     def source(self) -> SourceSettings:
         source = self.profile.source
+        ready = parse_ready(source.ready)
         return SourceSettings(
             path=self._under_root(source.path),
-            format=source.format,
+            format="sql" if source.query else source.format,
             hive_key=source.hive_key,
             csv=CsvSettings(**dict(source.csv)),
             s3_endpoint=source.s3_endpoint,
-            success_marker=None if source.ready == "none" else source.ready,
+            success_marker=ready.success_marker,
+            stable_for_s=ready.stable_for_s,
+            sql=self._sql(source),
         )
 
     @property
@@ -56,7 +59,8 @@ class Deployment:
         if labels is None:
             raise ProfileError("the profile has no [labels]", remedy="add where the labels lie, or import weights")
         fields = {**dict(labels), "path": self._under_root(labels.path), "csv": CsvSettings(**dict(labels.csv))}
-        return LabelSettings(**fields)
+        fields |= {"format": "sql" if labels.query else labels.format, "sql": self._sql(labels)}
+        return LabelSettings(**{name: value for name, value in fields.items() if name not in ("query", "url_env")})
 
     @property
     def training(self) -> TrainingSettings:
@@ -110,6 +114,11 @@ class Deployment:
             grace_hours=schedule.grace_hours,
             start_day=schedule.live_from or self.profile.start_day,
         )
+
+    def _sql(self, table: Source | Labels) -> SqlSettings | None:
+        if table.query is None:
+            return None
+        return SqlSettings(query=table.query, url_env=table.url_env or "", copies=self.layout.scratch("queries"))
 
     def _under_root(self, path: str) -> str:
         return path if path.startswith("s3://") else str(self.root / path)

@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from profile_assets.users.contract import parse_type
+from profile_assets.users.source import parse_ready
 
 
 def _known_zone(name: str) -> str:
@@ -22,6 +23,14 @@ def _known_zone(name: str) -> str:
 def _known_type(text: str) -> str:
     parse_type(text)
     return text
+
+
+def _known_ready(text: str) -> str:
+    parse_ready(text)
+    return text
+
+
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class _Part(BaseModel):
@@ -55,13 +64,20 @@ class Csv(_Part):
 
 
 class Source(_Part):
-    """Where the users of a day lie."""
+    """Where the users of a day lie: files (path), or a table in a database (query and url_env)."""
 
-    path: str = Field(description="a folder with {day} in it, or a hive table's root; under PROFILE_DATA, or s3://")
+    path: str = Field("", description="a folder with {day} in it, or a hive table's root; under PROFILE_DATA, or s3://")
     format: Literal["parquet", "csv", "ndjson"] = Field("parquet", description="parquet, csv or ndjson")
     hive_key: str = Field("day", description="the key of the hive folders, for a path without {day}")
     csv: Csv = Field(Csv(), description="how CSV is written")
-    ready: Literal["_SUCCESS", "none"] = Field("none", description="a file that must lie in a day's folder, or none")
+    query: str | None = Field(None, description="SQL that gives the users of :day, instead of path; :day is a date")
+    url_env: _Variable | None = Field(
+        None, description="the environment variable with the database's URL: postgresql:// or sqlite:////"
+    )
+    ready: Annotated[str, AfterValidator(_known_ready)] = Field(
+        "none", description='what a day waits for: "_SUCCESS" in its folder, "stable_for 5m" (no file changed), "none"'
+    )
+    watch_days: int = Field(14, ge=0, description="newest published days whose source is compared with what landed")
     s3_endpoint: str | None = Field(None, description="the address of an S3 server other than AWS's")
 
 
@@ -91,10 +107,12 @@ class ContractTable(_Part):
 
 
 class Labels(_Part):
-    """What came true of each user, once it is known."""
+    """What came true of each user, once it is known: files (path), or a table in a database (query and url_env)."""
 
-    path: str = Field(description="a folder with {day} in it, or a hive table's root; under PROFILE_DATA, or s3://")
+    path: str = Field("", description="a folder with {day} in it, or a hive table's root; under PROFILE_DATA, or s3://")
     format: Literal["parquet", "csv", "ndjson"] = Field("parquet", description="parquet, csv or ndjson")
+    query: str | None = Field(None, description="SQL that gives the labels of :day, instead of path; :day is a date")
+    url_env: _Variable | None = Field(None, description="the environment variable with the database's URL")
     key: str = Field(description="the column with the user's id")
     column: str = Field(description="the column with the label, 0 or 1")
     horizon_days: int = Field(ge=1, description="days after the day that the label looks at")

@@ -17,7 +17,9 @@ from pydantic.fields import FieldInfo
 from profile_assets.profile.fields import ContractColumn, Profile
 from profile_assets.storage.stages import ID_COLUMN
 from profile_assets.users.contract import Column, parse_type
+from profile_assets.users.query_text import asks_for_day
 
+_SECRETS = ("url_env",)  # where somebody may have written the URL itself
 NOT_FEATURES = ("date", "timestamp", "list")
 
 
@@ -33,7 +35,8 @@ def _field_mistake(entry: Mapping[str, Any]) -> str:
     if entry["type"] == "extra_forbidden":
         return f"{path}: no such field{_near(entry['loc'])}"
     message = entry["msg"].removeprefix("Value error, ")
-    return f"{path}: {message} (got {entry['input']!r}); it is {_description(entry['loc'])}"
+    got = "" if entry["loc"][-1] in _SECRETS else f" (got {entry['input']!r})"
+    return f"{path}: {message}{got}; it is {_description(entry['loc'])}"
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -74,7 +77,8 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def joint_mistakes(raw: Mapping[str, Any]) -> list[str]:
     """One line for each contradiction between fields. Anything misshapen is left to `field_mistakes`."""
-    return [*_contract_mistakes(raw), *_feature_mistakes(raw), *_training_mistakes(raw)]
+    tables = [line for name in ("source", "labels") if name in raw for line in _table_mistakes(name, _table(raw, name))]
+    return [*tables, *_contract_mistakes(raw), *_feature_mistakes(raw), *_training_mistakes(raw)]
 
 
 def _tables(value: Any) -> list[Mapping[str, Any]]:
@@ -84,6 +88,21 @@ def _tables(value: Any) -> list[Mapping[str, Any]]:
 def _table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = raw.get(name)
     return value if isinstance(value, Mapping) else {}
+
+
+def _table_mistakes(name: str, table: Mapping[str, Any]) -> Iterator[str]:
+    """A table lies in files or in a database, and a query asks for one day."""
+    query = table.get("query")
+    if bool(table.get("path")) == bool(query):
+        yield f"{name}: give either path (files) or query and url_env (a database)"
+    if not isinstance(query, str):
+        return
+    if not table.get("url_env"):
+        yield f"{name}.url_env: is missing; name the environment variable that holds the database's URL"
+    if not asks_for_day(query):
+        yield f"{name}.query: has no :day, and would give every day the same rows; add `where day = :day`"
+    if table.get("ready", "none") != "none":
+        yield f"{name}.ready: a query is ready once it gives rows; remove it"
 
 
 def _column_names(raw: Mapping[str, Any]) -> list[str]:

@@ -21,6 +21,9 @@ _NUL = "\0"
 _WIDE_PRECISION = 76
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MICROS_LIMIT = 2**63 // 1_000_000
+_DAY_MILLIS = 86_400_000
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 1 January of the year 1, 31 December 9999
+_FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
 
 
 def cast_column(array: pa.Array, column: Column, rules: CsvSettings) -> Cast:
@@ -68,7 +71,9 @@ def _native(array: pa.Array, column: Column) -> Cast:
     elif pa.types.is_decimal(kind):
         values = _decimals(array, kind)
     elif kind == TIMESTAMP:
-        values = _timestamps(array)
+        values = _in_calendar(_timestamps(array), pa.int64(), _FIRST_MICRO, _LAST_MICRO)
+    elif pa.types.is_date32(kind):
+        values = _in_calendar(_dates(array), pa.int32(), _FIRST_DAY, _LAST_DAY)
     else:
         values = array.cast(kind, safe=not pa.types.is_floating(kind))
     return Cast(values=values, faults=struck(f"not {spell_type(kind)}", missed(pc.is_valid(values), array)))
@@ -121,6 +126,22 @@ def _timestamps(array: pa.Array) -> pa.Array:
         ticks = array.view(pa.int64())
         array = keep_where(pc.and_(pc.less(ticks, limit), pc.greater(ticks, -limit)), array)
     return array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(TIMESTAMP)
+
+
+def _dates(array: pa.Array) -> pa.Array:
+    """Days; a date64 that is no whole day, or beyond what days can hold, becomes null."""
+    if pa.types.is_date32(array.type):
+        return array
+    millis = array.view(pa.int64())
+    days = pc.divide(millis, _DAY_MILLIS)
+    is_exact = pc.and_(pc.equal(pc.multiply(days, _DAY_MILLIS), millis), pc.less(pc.abs_checked(days), 2**31))
+    return keep_where(is_exact, days).cast(pa.int32()).view(pa.date32())
+
+
+def _in_calendar(values: pa.Array, number: pa.DataType, first: int, last: int) -> pa.Array:
+    """Times of the years 1 to 9999; others, such as a database's "infinity", become null."""
+    numbers = values.view(number)
+    return keep_where(pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last)), values)
 
 
 def _lists(array: pa.Array, column: Column, rules: CsvSettings) -> Cast:

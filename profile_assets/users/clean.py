@@ -1,32 +1,27 @@
 """The day's rows as the contract wants them, batch by batch, every faulty row marked with its first fault.
 
 Columns are checked over all files before the first row is given. A row is struck for the first fault in the order:
-id, columns as declared, the day in its path. Rows are never dropped here: what reads these batches keeps the good
+id, columns as declared, the keys in its path. Rows are never dropped here: what reads these batches keeps the good
 ones and sets the others aside.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from profile_assets.errors import ContractError
-from profile_assets.storage.parquet import is_text
 from profile_assets.users.batches import RawBatch, Reader
 from profile_assets.users.cast import cast_column
-from profile_assets.users.columns import absent_columns, check_columns, extra_columns
+from profile_assets.users.columns import Before, absent_columns, check_columns, extra_columns, source_columns
 from profile_assets.users.contract import Contract
 from profile_assets.users.faults import Fault
 from profile_assets.users.ids import IdWatch, cast_id, require_not_from_float
+from profile_assets.users.path_keys import path_faults, require_comparable, stand_in
 from profile_assets.users.readers import reader_of
-from profile_assets.users.source import CsvSettings, SourceDay, SourceSettings
+from profile_assets.users.source import CsvSettings, SourceDay, SourceFile, SourceSettings
 
 _NO_TEXT_RULES = CsvSettings(null_values=())
 
@@ -55,34 +50,37 @@ class Cleaned:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenDay:
-    """A day's source, found, its columns checked. `extra` columns are not read, `absent` ones land as nulls."""
+    """A day's source, found, its columns checked. `extra` columns are not read, `absent` ones land as nulls;
+    `columns` are the source's own, each with its type.
+    """
 
     settings: SourceSettings
     contract: Contract
     found: SourceDay
     extra: tuple[str, ...]
     absent: tuple[str, ...]
+    columns: Mapping[str, str]
 
     def cleaned(self) -> Iterator[Cleaned]:
         """Every row of the day, in the order of the files' names and of their rows. May be asked for again."""
         watch = IdWatch(self.contract.id)
         for file in self.found.files:
             reader = reader_of(self.settings, file, self.contract)
-            for raw in reader.batches(_wanted(self.settings, self.contract, file.path)):
+            for raw in reader.batches(_wanted(self.contract, file)):
                 yield self._clean(raw, watch)
 
     def _clean(self, raw: RawBatch, watch: IdWatch) -> Cleaned:
-        source_ids = _column(raw.rows, self.contract.id)
+        source_ids = _column(raw, self.contract.id)
         self._judge_ids(raw, source_ids, watch)
         ids = cast_id(source_ids)
         arrays = [ids.values]
         faults = _named(self.contract.id, ids.faults)
         rules = self.settings.csv if self.settings.format == "csv" else _NO_TEXT_RULES
         for column in self.contract.columns:
-            cast = cast_column(_column(raw.rows, column.name), column, rules)
+            cast = cast_column(_column(raw, column.name), column, rules)
             arrays.append(cast.values)
             faults += _named(column.name, cast.faults)
-        faults += self._day_faults(raw)
+        faults += self._path_faults(raw)
         rows = pa.RecordBatch.from_arrays(arrays, schema=self.contract.schema)
         return Cleaned(raw=raw, rows=rows, strikes=_strikes(faults, len(rows)), reasons=tuple(f.reason for f in faults))
 
@@ -93,33 +91,39 @@ class OpenDay:
         if self.settings.format == "csv":
             require_not_from_float(ids, column=self.contract.id, path=raw.file.path)
 
-    def _day_faults(self, raw: RawBatch) -> list[Fault]:
-        """Rows whose own day is not the one in the path that they were found under."""
-        key = self.settings.hive_key
-        day = _day_in_path(raw.file.path, key)
-        if day is None or key not in raw.rows.schema.names:
-            return []
-        text = pc.utf8_slice_codeunits(raw.rows.column(key).cast(pa.string()), 0, 10)
-        is_other = pc.fill_null(pc.not_equal(text, day), True)
-        return _named(
-            key, (Fault(reason="not the day in its path", rows=is_other),) if pc.any(is_other).as_py() else ()
-        )
+    def _path_faults(self, raw: RawBatch) -> list[Fault]:
+        """Rows that say something else than the path that they were found under."""
+        faults: list[Fault] = []
+        for key, value in raw.file.keys:
+            if key in raw.rows.schema.names:
+                what = "day" if key == self.settings.hive_key else "value"
+                faults += _named(key, path_faults(raw.rows.column(key), value, what))
+        return faults
 
 
-def open_day(settings: SourceSettings, contract: Contract, found: SourceDay) -> OpenDay:
-    """The day, ready to be read. Raises ContractError with all that is wrong with the columns of all its files."""
+def open_day(
+    settings: SourceSettings, contract: Contract, found: SourceDay, *, before: Before = lambda: None
+) -> OpenDay:
+    """The day, ready to be read. Raises ContractError with all that is wrong with the columns of all its files, and
+    what changed since the columns that `before` gives.
+    """
     schemas: dict[str, pa.Schema] = {}
     for file in found.files:
         reader: Reader = reader_of(settings, file, contract)
         if reader.schema is not None:
-            schemas[file.path] = reader.schema
-    check_columns(schemas, contract, settings.format)
+            schemas[file.path] = _with_stand_ins(reader.schema, file, contract)
+            require_comparable(reader.schema, dict(file.keys), file.path)
+    check_columns(schemas, contract, settings.format, before)
     _one_family(schemas, contract)
-    _require_comparable_days(schemas, settings)
     extra = {name for schema in schemas.values() for name in extra_columns(schema, contract)}
     absent = {name for schema in schemas.values() for name in absent_columns(schema, contract)}
     return OpenDay(
-        settings=settings, contract=contract, found=found, extra=tuple(sorted(extra)), absent=tuple(sorted(absent))
+        settings=settings,
+        contract=contract,
+        found=found,
+        extra=tuple(sorted(extra)),
+        absent=tuple(sorted(absent)),
+        columns=source_columns(schemas.values()),
     )
 
 
@@ -129,29 +133,26 @@ def _one_family(schemas: dict[str, pa.Schema], contract: Contract) -> None:
         watch.see(schema.field(contract.id).type, path=path, row=1)
 
 
-def _require_comparable_days(schemas: dict[str, pa.Schema], settings: SourceSettings) -> None:
-    """The day that stands in rows too must be a day there: text, a date or a time."""
-    key = settings.hive_key
-    for path, schema in schemas.items():
-        if key not in schema.names or _day_in_path(path, key) is None:
-            continue
-        kind = schema.field(key).type
-        if not (is_text(kind) or pa.types.is_temporal(kind) or pa.types.is_null(kind)):
-            raise ContractError(
-                f"{path}: column {key!r} is {kind}, and cannot be compared with the day in the file's path",
-                remedy="write it as a date or as text, YYYY-MM-DD, or leave it out of the files",
-            )
+def _with_stand_ins(schema: pa.Schema, file: SourceFile, contract: Contract) -> pa.Schema:
+    """The columns of a file and those that its path stands for, which come in their declared type."""
+    declared = {column.name: column.type for column in contract.columns}
+    for key, _ in file.keys:
+        if key in declared and key not in schema.names:
+            schema = schema.append(pa.field(key, declared[key]))
+    return schema
 
 
-def _wanted(settings: SourceSettings, contract: Contract, path: str) -> list[str]:
-    """The columns to read of a file: the contract's, and the day where it can be compared with the path's."""
+def _wanted(contract: Contract, file: SourceFile) -> list[str]:
+    """The columns to read of a file: the contract's, and those that stand in its path too."""
     columns = [contract.id, *contract.names]
-    has_day = _day_in_path(path, settings.hive_key) is not None and settings.hive_key not in columns
-    return [*columns, settings.hive_key] if has_day else columns
+    return columns + [key for key, _ in file.keys if key not in columns]
 
 
-def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    return rows.column(name) if name in rows.schema.names else pa.nulls(len(rows))
+def _column(raw: RawBatch, name: str) -> pa.Array:
+    if name in raw.rows.schema.names:
+        return raw.rows.column(name)
+    keys = dict(raw.file.keys)
+    return stand_in(keys[name], len(raw.rows)) if name in keys else pa.nulls(len(raw.rows))
 
 
 def _named(column: str, faults: Sequence[Fault]) -> list[Fault]:
@@ -164,10 +165,3 @@ def _strikes(faults: Sequence[Fault], rows: int) -> np.ndarray:
         is_struck = fault.rows.to_numpy(zero_copy_only=False)
         strikes[(strikes == 0) & is_struck] = place
     return strikes
-
-
-def _day_in_path(path: str, key: str) -> str | None:
-    for part in reversed(PurePosixPath(path).parts):
-        if re.fullmatch(rf"{re.escape(key)}=\d{{4}}-\d{{2}}-\d{{2}}", part):
-            return dt.date.fromisoformat(part.partition("=")[2]).isoformat()
-    return None

@@ -7,9 +7,11 @@ nulls only), never as another type: text is no number, a float is no integer, a 
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -23,15 +25,67 @@ _FILES_NAMED = 3
 _COLUMNS_NAMED = 20
 
 
-def check_columns(schemas: Mapping[str, pa.Schema], contract: Contract, file_format: Format) -> None:
-    """ContractError naming every mismatch of every file; `schemas` maps a file's path to its source columns."""
+@dataclass(frozen=True, kw_only=True)
+class ColumnsBefore:
+    """The source's columns of an earlier day, each with its type."""
+
+    day: dt.date
+    columns: Mapping[str, str]
+
+
+Before = Callable[[], ColumnsBefore | None]
+
+
+def check_columns(
+    schemas: Mapping[str, pa.Schema], contract: Contract, file_format: Format, before: Before = lambda: None
+) -> None:
+    """ContractError naming every mismatch of every file, and what changed since an earlier day.
+
+    `schemas` maps a file's path to its source columns; `before` is asked only where something is wrong.
+    """
     found: dict[str, list[str]] = {}
     for path, schema in schemas.items():
         for problem in _problems(schema, contract, file_format):
             found.setdefault(problem, []).append(path)
     if found:
         told = "; ".join(f"{problem} (in {_some(paths)})" for problem, paths in found.items())
-        raise ContractError(told, remedy="correct the files, or the contract's columns in the profile")
+        raise ContractError(
+            told + _since(before(), source_columns(schemas.values())),
+            remedy="correct the files, or the contract's columns in the profile",
+        )
+
+
+def source_columns(schemas: Iterable[pa.Schema]) -> dict[str, str]:
+    """Every column of these files with its type; with all of its types where the files differ. A column of nulls has
+    the type that other files give it.
+    """
+    kinds: dict[str, set[str]] = {}
+    for schema in schemas:
+        for field in schema:
+            kinds.setdefault(field.name, set()).update(() if pa.types.is_null(field.type) else (_plainly(field.type),))
+    return {name: " or ".join(sorted(found)) or "null" for name, found in sorted(kinds.items())}
+
+
+def _plainly(kind: pa.DataType) -> str:
+    """A type as it is compared between days: text is text in any encoding."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return "string" if _is_plain_text(kind) else str(kind)
+
+
+def _since(before: ColumnsBefore | None, now: Mapping[str, str]) -> str:
+    if before is None:
+        return ""
+    old = before.columns
+    changes = [f"{name!r} ({kind}) is gone" for name, kind in old.items() if name not in now]
+    changes += [f"{name!r} ({kind}) is new" for name, kind in now.items() if name not in old]
+    changes += [
+        f"{name!r} was {kind} and is {now[name]}"
+        for name, kind in old.items()
+        if name in now and now[name] != kind and "null" not in (kind, now[name])
+    ]
+    told = ", ".join(changes[:_COLUMNS_NAMED]) or "no column changed"
+    return f"; since {before.day}, the last day that landed: {told}"
 
 
 def extra_columns(schema: pa.Schema, contract: Contract) -> tuple[str, ...]:
@@ -106,7 +160,8 @@ def _admits(declared: pa.DataType, kind: pa.DataType, file_format: Format) -> bo
     if _is_plain_text(kind):
         return _text_may_be(declared, file_format)
     if pa.types.is_string(declared) or pa.types.is_integer(declared):
-        return bool(pa.types.is_integer(kind))
+        is_sum = file_format == "sql" and pa.types.is_integer(declared) and _is_decimal(kind)
+        return bool(pa.types.is_integer(kind)) or is_sum  # a database's sum of integers is a decimal
     if pa.types.is_floating(declared):
         return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind) or _is_decimal(kind))
     if pa.types.is_decimal(declared):
@@ -116,11 +171,11 @@ def _admits(declared: pa.DataType, kind: pa.DataType, file_format: Format) -> bo
 
 
 def _text_may_be(declared: pa.DataType, file_format: Format) -> bool:
-    """All of a CSV is text; in JSON dates and decimals may be; a typed format has types for them."""
+    """All of a CSV is text; in JSON and in databases dates and decimals may be; a typed format has types for them."""
     if pa.types.is_string(declared) or file_format == "csv":
         return True
-    is_json_text = pa.types.is_temporal(declared) or pa.types.is_decimal(declared)
-    return bool(file_format == "ndjson" and is_json_text)
+    may_be = pa.types.is_temporal(declared) or pa.types.is_decimal(declared)
+    return bool(file_format in ("ndjson", "sql") and may_be)
 
 
 def _same_family(declared: pa.DataType, kind: pa.DataType) -> bool:

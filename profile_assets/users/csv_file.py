@@ -1,13 +1,12 @@
 """CSV files with a header as raw batches, every column as the text that stands there.
 
-A row with too many or too few fields is broken, not lost. A file that was cut short is refused where that can be
-seen: a quote that is opened and never closed, or a last row that lacks both fields and a line end. Rows are numbered
-without the header and without empty lines.
+A row with too many or too few fields, or with bytes that are not UTF-8, is broken, not lost. A file that was cut short
+is refused where that can be seen: a quote that is opened and never closed, or a last row that lacks both fields and a
+line end. Rows are numbered without the header and without empty lines.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ import pyarrow.fs as pafs
 
 from profile_assets.errors import SourceError
 from profile_assets.users.batches import BrokenRow, RawBatch, bounded
+from profile_assets.users.csv_stream import WatchedCsv, split_off_marked, unmarked
 from profile_assets.users.source import CsvSettings, SourceFile, source_errors
 
 _BLOCK_BYTES = 8 << 20
@@ -55,9 +55,10 @@ class CsvReader:
                 numbers = _skipping(start, rows.num_rows, broken)
                 news = tuple(broken[told:])  # Arrow reads ahead: more may come while this batch is worked on
                 told += len(news)
-                yield RawBatch(file=self.file, rows=rows.select(wanted), numbers=numbers, broken=news)
                 if rows.num_rows:
                     start, ending = int(numbers[-1]) + 1, rows.column(last_column)[-1].as_py()
+                good, numbers, bad = split_off_marked(rows.select(wanted), numbers, stream)
+                yield RawBatch(file=self.file, rows=good, numbers=numbers, broken=(*news, *bad))
         is_short = bool(broken) and broken[-1].number >= start
         self._require_whole(stream, broken[-1].text if is_short else ending, is_short=is_short)
         nothing = pa.RecordBatch.from_pylist([], self._schema).select(wanted)
@@ -79,7 +80,7 @@ class CsvReader:
     def _open(self, stream: WatchedCsv, *, wanted: list[str], broken: list[BrokenRow]) -> pacsv.CSVStreamingReader:
         def set_aside(row: Any) -> str:
             reason = f"{row.actual_columns} fields instead of {row.expected_columns}"
-            broken.append(BrokenRow(number=row.number - 1, reason=reason, text=row.text))
+            broken.append(BrokenRow(number=row.number - 1, reason=reason, text=unmarked(row.text)))
             return "skip"
 
         return pacsv.open_csv(
@@ -89,7 +90,10 @@ class CsvReader:
                 delimiter=self._settings.delimiter, newlines_in_values=True, invalid_row_handler=set_aside
             ),
             convert_options=pacsv.ConvertOptions(
-                column_types={name: pa.string() for name in wanted}, include_columns=wanted, strings_can_be_null=False
+                column_types={name: pa.string() for name in wanted},
+                include_columns=wanted,
+                strings_can_be_null=False,
+                check_utf8=False,  # the stream has seen to it
             ),
         )
 
@@ -108,34 +112,3 @@ def _skipping(start: int, rows: int, broken: Sequence[BrokenRow]) -> np.ndarray:
     taken = np.array([row.number for row in broken if row.number >= start], dtype=np.int64)
     numbers = np.arange(start, start + rows + len(taken))
     return numbers[~np.isin(numbers, taken)][:rows]
-
-
-class WatchedCsv(io.RawIOBase):
-    """The bytes of a CSV, its quotes counted, and a line end added after the last row where it has none.
-
-    Arrow takes a header without a line end for an empty file, and an unclosed quote for a very long value.
-    """
-
-    def __init__(self, stream: pa.NativeFile) -> None:
-        super().__init__()
-        self._stream = stream
-        self._is_over = False
-        self.quotes = 0
-        self.has_line_end = True
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if self._is_over:
-            return b""
-        data: bytes = self._stream.read(size)
-        self._is_over = len(data) < size
-        if data:
-            self.quotes += data.count(b'"')
-            self.has_line_end = data.endswith((b"\n", b"\r"))
-        return data if self.has_line_end or not self._is_over else data + b"\n"
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()

@@ -19,7 +19,8 @@ from profile_assets.users.clean import Cleaned, open_day
 from profile_assets.users.contract import Column, Contract
 from profile_assets.users.readers import reader_of
 from profile_assets.users.repeats import Repeats, rows_to_drop
-from profile_assets.users.source import CsvSettings, Format, SourceDay, SourceSettings, find_day
+from profile_assets.users.source import CsvSettings, Format, SourceDay, SourceSettings, SqlSettings
+from profile_assets.users.taking import taken
 
 LABEL_SCHEMA = pa.schema([(ID_COLUMN, pa.string()), ("label", pa.float32())])
 
@@ -36,12 +37,23 @@ class LabelSettings:
     hive_key: str = "day"
     csv: CsvSettings = field(default_factory=CsvSettings)
     s3_endpoint: str | None = None
+    sql: SqlSettings | None = None
 
     @property
     def source(self) -> SourceSettings:
         return SourceSettings(
-            path=self.path, format=self.format, hive_key=self.hive_key, csv=self.csv, s3_endpoint=self.s3_endpoint
+            path=self.path,
+            format=self.format,
+            hive_key=self.hive_key,
+            csv=self.csv,
+            s3_endpoint=self.s3_endpoint,
+            sql=self.sql,
         )
+
+    @property
+    def contract(self) -> Contract:
+        """Of a table that is not looked at yet: a label is a number, unless its column turns out to be boolean."""
+        return Contract(id=self.key, columns=(Column(name=self.column, type=pa.float64()),))
 
 
 def is_known(day: dt.date, horizon_days: int, today: dt.date) -> bool:
@@ -54,15 +66,14 @@ def read_labels(settings: LabelSettings, day: dt.date) -> pa.Table:
 
     Raises SourceError, ContractError; DataError naming the first row that is no label.
     """
-    found = find_day(settings.source, day)
-    contract = _contract(settings, found)
-    opened = open_day(settings.source, contract, found)
     repeats = Repeats()
     batches = []
-    for cleaned in opened.cleaned():
-        _require_clean(cleaned, settings, day)
-        repeats.add(cleaned.rows.column(0))
-        batches.append(_as_labels(cleaned.rows))
+    with taken(settings.source, settings.contract, day) as found:
+        opened = open_day(settings.source, _contract(settings, found), found)
+        for cleaned in opened.cleaned():
+            _require_clean(cleaned, settings, day)
+            repeats.add(cleaned.rows.column(0))
+            batches.append(_as_labels(cleaned.rows))
     table = pa.Table.from_batches(batches, LABEL_SCHEMA)
     _require_once(table, repeats, settings, day)
     return table
@@ -70,7 +81,7 @@ def read_labels(settings: LabelSettings, day: dt.date) -> pa.Table:
 
 def _contract(settings: LabelSettings, found: SourceDay) -> Contract:
     """The label's column as it stands in the first file: a boolean, or else a number."""
-    probe = Contract(id=settings.key, columns=(Column(name=settings.column, type=pa.float64()),))
+    probe = settings.contract
     schema = reader_of(settings.source, found.files[0], probe).schema
     if (
         schema is None

@@ -7,6 +7,7 @@ The caller holds the day's lock.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,19 +17,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from profile_assets.errors import AccountingError, DataError
+from profile_assets.errors import AccountingError, CorruptError, DataError
 from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet, key_set, md5_words
-from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USERS_FILE, Layout
+from profile_assets.storage.layout import MANIFEST_FILE, QUARANTINE_FILE, RAW_USERS, USERS_FILE, Layout
 from profile_assets.storage.parquet import ParquetSink, iter_batches
-from profile_assets.storage.records import FileEntry, Manifest
+from profile_assets.storage.records import FileEntry, Manifest, read_manifest
 from profile_assets.storage.stages import ID_COLUMN, Staged, commit, describe, seal
 from profile_assets.users.batches import regrouped
 from profile_assets.users.clean import Cleaned, OpenDay, open_day
+from profile_assets.users.columns import ColumnsBefore
 from profile_assets.users.contract import Contract
 from profile_assets.users.quarantine import QUARANTINE, SCHEMA, key_set_of_rows, set_aside
 from profile_assets.users.repeats import Repeats, rows_to_drop
-from profile_assets.users.source import SourceSettings, find_day, require_unchanged
+from profile_assets.users.source import SourceSettings, require_unchanged
+from profile_assets.users.taking import taken
 
 _REPEATED = "repeated"
 _REASONS_NAMED = 5
@@ -62,7 +65,13 @@ def land(
     Raises SourceError, ContractError (all that is wrong with the columns), DataError where more rows than the
     contract allows were set aside (they stay in staging, to be looked at), AccountingError.
     """
-    opened = open_day(source, contract, find_day(source, day))
+    with taken(source, contract, day) as found:
+        opened = open_day(source, contract, found, before=lambda: columns_before(layout, day))
+        return _land(opened, layout, progress)
+
+
+def _land(opened: OpenDay, layout: Layout, progress: Callable[[int], None]) -> Staged:
+    contract, day = opened.contract, opened.found.day
     users = atomic.empty_folder(layout.staging(RAW_USERS, day)) / USERS_FILE
     aside = atomic.empty_folder(layout.staging(QUARANTINE, day)) / QUARANTINE_FILE
     tally = _write(opened.cleaned(), contract, users, aside, progress)
@@ -71,7 +80,7 @@ def land(
         ids = (batch.column(0) for batch in iter_batches(users, columns=[ID_COLUMN]))
         drop = rows_to_drop(ids, suspects, contract.keep)
         tally = _write(_without(opened.cleaned(), drop, contract), contract, users, aside, lambda _: None)
-    require_unchanged(source, opened.found)
+    require_unchanged(opened.settings, opened.found)
     entry = _counted(users, aside, tally, day)
     _require_within(tally, contract, day, aside)
     return seal(layout, day, _manifest(opened, entry, tally))
@@ -85,18 +94,31 @@ def commit_landing(layout: Layout, day: dt.date, staged: Staged) -> Manifest:
 
 def clean_batches(source: SourceSettings, contract: Contract, day: dt.date) -> Iterator[pa.RecordBatch]:
     """The users of a day as they would land, nothing written: bad rows and repeated users left out."""
-    opened = open_day(source, contract, find_day(source, day))
-    repeats = Repeats()
-    for cleaned in opened.cleaned():
-        repeats.add(cleaned.good.column(0))
-    suspects = repeats.suspects()
-    ids = (cleaned.good.column(0) for cleaned in opened.cleaned()) if len(suspects) else ()
-    drop = rows_to_drop(ids, suspects, contract.keep)
-    for cleaned in _without(opened.cleaned(), drop, contract):
-        good = cleaned.good
-        if good.num_rows:
-            yield good
-    require_unchanged(source, opened.found)
+    with taken(source, contract, day) as found:
+        opened = open_day(source, contract, found)
+        repeats = Repeats()
+        for cleaned in opened.cleaned():
+            repeats.add(cleaned.good.column(0))
+        suspects = repeats.suspects()
+        ids = (cleaned.good.column(0) for cleaned in opened.cleaned()) if len(suspects) else ()
+        drop = rows_to_drop(ids, suspects, contract.keep)
+        for cleaned in _without(opened.cleaned(), drop, contract):
+            good = cleaned.good
+            if good.num_rows:
+                yield good
+        require_unchanged(source, found)
+
+
+def columns_before(layout: Layout, day: dt.date) -> ColumnsBefore | None:
+    """The source's columns of the newest day before `day` that landed; None where none did, or none kept them."""
+    landed = sorted(layout.manifest(RAW_USERS, day).parent.parent.glob(f"day=*/{MANIFEST_FILE}"), reverse=True)
+    for path in landed:
+        earlier = dt.date.fromisoformat(path.parent.name.removeprefix("day="))
+        if earlier < day:
+            with contextlib.suppress(CorruptError):  # the trouble at hand is the one to tell; an older day serves too
+                columns = read_manifest(path).facts.get("source_columns")
+                return None if columns is None else ColumnsBefore(day=earlier, columns=columns)
+    return None
 
 
 def _write(
@@ -183,5 +205,7 @@ def _manifest(opened: OpenDay, entry: FileEntry, tally: _Tally) -> Manifest:
             "ignored_files": list(found.ignored),
             "extra_columns": list(opened.extra),
             "absent_columns": list(opened.absent),
+            "source_columns": dict(opened.columns),
         },
+        notes={"listing": found.listing_digest},
     )

@@ -1,6 +1,7 @@
 """Parquet files as raw batches, page checksums verified where the writer left any.
 
 Text columns come dictionary-encoded, which is how most files store them and cheaper to judge; the id comes plain.
+Rows with text that is not UTF-8 are broken rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from profile_assets.errors import SourceError
 from profile_assets.storage.parquet import is_text
 from profile_assets.users.batches import BATCH_ROWS, RawBatch
 from profile_assets.users.source import SourceFile, source_errors
+from profile_assets.users.utf8 import split_off_bad_text
 
 _BUFFER_BYTES = 4 << 20  # a column; without it a file of one row group would be held whole
 
@@ -27,7 +29,7 @@ class ParquetReader:
         self.file = file
         self._system = system
         self._plain = plain
-        with source_errors(file.path), system.open_input_file(file.path) as stream:
+        with source_errors(file.path), system.open_input_file(file.opened_at or file.path) as stream:
             self._schema = pq.read_schema(stream)
 
     @property
@@ -42,14 +44,16 @@ class ParquetReader:
             batches = parquet.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
             while (batch := self._next(batches)) is not None:
                 numbers = np.arange(start, start + batch.num_rows)
-                yield RawBatch(file=self.file, rows=batch.select(wanted), numbers=numbers)
                 start += batch.num_rows
+                with source_errors(self.file.path):
+                    rows, numbers, broken = split_off_bad_text(batch, numbers)
+                yield RawBatch(file=self.file, rows=rows.select(wanted), numbers=numbers, broken=broken)
             self._require_all(start - 1, parquet.metadata.num_rows)
 
     def _open(self, as_dictionary: list[str]) -> pq.ParquetFile:
         with source_errors(self.file.path):
             return pq.ParquetFile(
-                self.file.path,
+                self.file.opened_at or self.file.path,
                 filesystem=self._system,
                 read_dictionary=as_dictionary,
                 pre_buffer=False,
@@ -58,12 +62,9 @@ class ParquetReader:
             )
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-        """The next batch, its texts proven to be texts: no writer's UTF-8 is taken on trust."""
         with source_errors(self.file.path):
             batch = next(batches, None)
-            if batch is not None:
-                batch.validate(full=True)
-            return batch
+            return None if batch is None else _without_views(batch)
 
     def _require_all(self, seen: int, promised: int) -> None:
         if seen != promised:
@@ -71,3 +72,13 @@ class ParquetReader:
                 f"{self.file.path} gave {seen} rows, and its footer says {promised}",
                 remedy="write that file again, whole, then run the day again",
             )
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Text as plain text: Arrow cannot take rows of its newer string_view. What is not UTF-8 stays so."""
+    arrays = [_plain(array) if pa.types.is_string_view(array.type) else array for array in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _plain(view: pa.Array) -> pa.StringArray:
+    return view.cast(pa.binary_view()).cast(pa.binary()).view(pa.string())

@@ -34,7 +34,7 @@ def key_set_of_rows(rows: pa.RecordBatch) -> KeySet:
 def set_aside(cleaned: Cleaned, contract: Contract) -> pa.RecordBatch:
     """The struck and the broken rows of a batch, in SCHEMA."""
     places = np.flatnonzero(cleaned.strikes)
-    rows = cleaned.raw.rows.take(pa.array(places)).to_pylist()
+    rows = _shown(cleaned.raw.rows.take(pa.array(places))).to_pylist()
     personal = {column.name for column in contract.columns if column.personal}
     broken = cleaned.raw.broken
     reasons = [cleaned.reasons[strike - 1] for strike in cleaned.strikes[places].tolist()]
@@ -49,6 +49,12 @@ def set_aside(cleaned: Cleaned, contract: Contract) -> pa.RecordBatch:
         },
         schema=SCHEMA,
     )
+
+
+def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """With times as text: Python knows only those of the years 1 to 9999."""
+    columns = [array.cast(pa.string()) if pa.types.is_temporal(array.type) else array for array in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 
 def _as_json(row: dict[str, Any], personal: set[str]) -> str:

@@ -95,3 +95,58 @@ def test_a_row_that_is_doubled_in_the_source_is_set_aside(fresh_world):
     kept_aside = pq.ParquetFile(layout.quarantine(day) / "rows.parquet").read()
     assert kept_aside.num_rows == 5
     assert pc.unique(kept_aside["reason"]).to_pylist() == ["user_id: repeated"]
+
+
+def quarantine_table(event) -> list[dict]:
+    return [record.data for record in event.metadata["quarantine_reasons"].records]
+
+
+def test_rows_set_aside_are_shown_as_a_table_with_examples_and_personal_values_hashed(fresh_world):
+    day = fresh_world.days[-1]
+
+    def damage(table: pa.Table) -> pa.Table:
+        index = table.schema.get_field_index("orders")
+        orders = [0, 0, 0, 0, *table["orders"].to_pylist()[4:]]
+        return table.set_column(index, "orders", pa.array(orders, pa.int32()))
+
+    rewrite(source_file(fresh_world, day), damage)
+    fresh_world.session.score(day)
+    key = dg.AssetKey(["purchase_30d", "raw_users"])
+    event = fresh_world.instance.get_latest_materialization_event(key).asset_materialization
+    (row,) = quarantine_table(event)
+    assert (row["reason"], row["rows"]) == ("orders: below the minimum", 4)
+    assert row["where"] == "part-0.parquet row 1, part-0.parquet row 2, part-0.parquet row 3"
+    spend = str(pq.ParquetFile(source_file(fresh_world, day)).read()["spend_total"][0].as_py())
+    assert '"orders": 0' in row["examples"]
+    assert f'"{spend}"' not in row["examples"]
+
+
+def test_a_day_that_fails_for_its_rows_shows_them_too(fresh_world):
+    day = fresh_world.days[-1]
+
+    def lose_ids(table: pa.Table) -> pa.Table:
+        ids = [None] * 5000 + table["user_id"].to_pylist()[5000:]
+        return table.set_column(table.schema.get_field_index("user_id"), "user_id", pa.array(ids, pa.string()))
+
+    rewrite(source_file(fresh_world, day), lose_ids)
+    with pytest.raises(DataError, match=r"5000 of 23570 rows of .* were set aside"):
+        fresh_world.session.score(day)
+    key = dg.AssetKey(["purchase_30d", "raw_users"])
+    (record,) = fresh_world.instance.fetch_observations(key, limit=5).records
+    observation = record.event_log_entry.asset_observation
+    assert observation.partition == str(day)
+    assert [(row["reason"], row["rows"]) for row in quarantine_table(observation)] == [("user_id: null", 5000)]
+    assert materialized(fresh_world, day) == set()
+
+
+def test_a_restated_file_is_noticed_and_a_touched_one_is_not(fresh_world):
+    from profile_assets.orchestration.restated import restated_days, source_changes
+
+    before, day = fresh_world.days[-2:]
+    for one in (before, day):
+        fresh_world.session.score(one)
+    assert source_changes(fresh_world.deployment) == {before: "same", day: "same"}
+    source_file(fresh_world, day).touch()
+    assert restated_days(fresh_world.deployment) == []
+    rewrite(source_file(fresh_world, day), lambda table: table.slice(1))
+    assert restated_days(fresh_world.deployment) == [day]

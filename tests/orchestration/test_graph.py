@@ -48,6 +48,7 @@ def test_the_checks(definitions: dg.Definitions):
     assert sorted(f"{key.asset_key.path[-1]}: {key.name}" for key in graph.asset_check_keys) == [
         "feature_store_export: rows_match_scores",
         "published_scores: fresh",
+        "published_scores: source_unchanged",
         "raw_users: min_rows",
         "raw_users: row_count_change",
         "raw_users: row_count_weekday",
@@ -80,18 +81,31 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_day",
         "purchase_30d_train",
         "purchase_30d_freshness",
+        "purchase_30d_source_check",
+        "purchase_30d_redo_restated",
         "purchase_30d_arrivals",
     }
     schedules = {schedule.name: schedule for schedule in repository.schedule_defs}
     assert {name: schedule.cron_schedule for name, schedule in schedules.items()} == {
         "purchase_30d_nightly": "0 2 * * *",
         "purchase_30d_freshness_hourly": "5 * * * *",
+        "purchase_30d_source_check_daily": "20 6 * * *",
         "purchase_30d_arrivals_nightly": "30 0 * * *",
     }
     assert schedules["purchase_30d_nightly"].default_status == dg.DefaultScheduleStatus.STOPPED
 
 
-def test_the_nights_run_is_yesterdays_partition(definitions: dg.Definitions):
+def test_the_sensor(definitions: dg.Definitions):
+    sensors = {sensor.name: sensor for sensor in definitions.get_repository_def().sensor_defs}
+    assert set(sensors) == {"purchase_30d_source_ready"}
+    assert sensors["purchase_30d_source_ready"].default_status == dg.DefaultSensorStatus.STOPPED
+    assert sensors["purchase_30d_source_ready"].job_name == "purchase_30d_day"
+
+
+def test_the_nights_run_is_yesterdays_partition(tmp_path):
+    profile = tmp_path / "waits_for_nothing.toml"
+    profile.write_text(default_profile().read_text().replace('ready = "_SUCCESS"', 'ready = "none"'))
+    definitions = build_definitions(load_deployment(profile, environment={}))
     schedule = definitions.resolve_schedule_def("purchase_30d_nightly")
     tonight = dt.datetime.now(ZoneInfo("UTC")).replace(hour=2, minute=0, second=0, microsecond=0)
     with dg.build_schedule_context(

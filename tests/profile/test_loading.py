@@ -80,3 +80,26 @@ def test_broken_toml_is_named_with_its_line(write: Callable[[str], Path]):
 
 def test_the_demo_is_well_formed():
     assert load_profile(default_profile()).name == "purchase_30d"
+
+
+def test_a_query_is_read_from_the_database_that_a_variable_names(write: Callable[[str], Path], minimal: str):
+    query = 'query = "select * from u where d = :day"\nurl_env = "RISK_DB"'
+    source = load_deployment(write(minimal.replace('path = "in/{day}"', query)), environment={}).source
+    assert source.format == "sql"
+    assert source.sql is not None
+    assert (source.sql.url_env, source.sql.query) == ("RISK_DB", "select * from u where d = :day")
+
+
+@pytest.mark.parametrize(
+    ("ready", "marker", "still_s"), [("_SUCCESS", "_SUCCESS", 0), ("stable_for 5m", None, 300), ("none", None, 0)]
+)
+def test_what_a_day_waits_for(write: Callable[[str], Path], minimal: str, ready: str, marker: str | None, still_s: int):
+    path = write(minimal.replace('path = "in/{day}"', f'path = "in/{{day}}"\nready = "{ready}"'))
+    source = load_deployment(path, environment={}).source
+    assert (source.success_marker, source.stable_for_s) == (marker, still_s)
+
+
+def test_times_without_a_zone_may_be_declared_to_be_utc(write: Callable[[str], Path], minimal: str):
+    seen = '[[contract.columns]]\nname = "seen"\ntype = "timestamp"\nzoneless_is_utc = true\n[model]'
+    contract = load_deployment(write(minimal.replace("[model]", seen)), environment={}).contract
+    assert contract.columns[-1].zoneless_is_utc

@@ -196,3 +196,34 @@ def test_a_limit_of_zero_is_a_limit(write: Callable[[str], Path], minimal: str):
 
 def test_infinity_is_no_limit(write: Callable[[str], Path], minimal: str):
     assert "quality.max_row_change" in mistakes_of(write(minimal + "[quality]\nmax_row_change = inf\n"))
+
+
+QUERY = 'query = "select * from u where d = :day"\nurl_env = "RISK_DB"'
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (f'path = "in"\n{QUERY}', "source: give either path (files) or query and url_env (a database)"),
+        ('format = "csv"', "source: give either path (files) or query and url_env (a database)"),
+        ('query = "select * from u where d = :day"', "source.url_env: is missing; name the environment variable"),
+        ('query = "select * from u"\nurl_env = "A"', "source.query: has no :day"),
+        ('query = "select \':day\' from u -- :day"\nurl_env = "A"', "source.query: has no :day"),
+        (f'{QUERY}\nready = "_SUCCESS"', "source.ready: a query is ready once it gives rows"),
+        ('path = "in"\nready = "soon"', "source.ready: 'soon' is none of"),
+    ],
+)
+def test_a_source_is_files_or_a_query(write: Callable[[str], Path], minimal: str, source: str, expected: str):
+    assert expected in mistakes_of(write(minimal.replace('path = "in/{day}"', source)))
+
+
+def test_a_url_that_was_written_into_the_profile_is_not_repeated(write: Callable[[str], Path], minimal: str):
+    source = QUERY.replace("RISK_DB", "postgresql://u:hunter2@h/d")
+    text = mistakes_of(write(minimal.replace('path = "in/{day}"', source)))
+    assert "source.url_env: " in text
+    assert "hunter2" not in text
+
+
+def test_a_list_is_no_feature(write: Callable[[str], Path], minimal: str):
+    text = mistakes_of(write(minimal.replace('type = "float64"', 'type = "list<float32,8>"')))
+    assert "model.features[0].name: 'balance' is a list<float32,8>; use numbers, bool or string" in text

@@ -143,3 +143,29 @@ def test_a_sliced_list_is_judged_row_by_row() -> None:
     assert cast(lists, "list<float32>")[1] == [None, None, "not list<float32>", None]
     fixed = pa.array([[math.inf], [1.0], None, [math.nan]], pa.list_(pa.float64(), 1)).slice(1)
     assert cast(fixed, "list<float32,1>")[1] == [None, None, "not list<float32,1>"]
+
+
+@pytest.mark.parametrize("days", [-719_163, 2_932_897, -(2**31), 2**31 - 1])
+def test_a_date_outside_the_years_1_to_9999_is_struck(days: int) -> None:
+    far = pa.array([days, 0], pa.int32()).view(pa.date32())
+    assert cast(far, "date") == ([None, dt.date(1970, 1, 1)], ["not date", None])
+
+
+@pytest.mark.parametrize("micros", [-62_135_596_800_000_001, 253_402_300_800_000_000, -(2**63), 2**63 - 1])
+def test_an_instant_outside_the_years_1_to_9999_is_struck(micros: int) -> None:
+    far = pa.array([micros, 0], pa.int64()).view(pa.timestamp("us", "UTC"))
+    assert cast(far, "timestamp")[1] == ["not timestamp", None]
+
+
+def test_a_date64_that_is_no_whole_day_or_no_day_at_all_is_struck() -> None:
+    millis = pa.array([86_400_000, 86_400_001, -86_400_000, 2**63 - 1, -(2**63), None], pa.int64()).view(pa.date64())
+    landed, faults = cast(millis, "date")
+    assert landed == [dt.date(1970, 1, 2), None, dt.date(1969, 12, 31), None, None, None]
+    assert faults == [None, "not date", None, "not date", "not date", None]
+
+
+def test_a_row_with_a_time_that_python_does_not_know_is_set_aside_all_the_same(bench, contract) -> None:
+    far = pa.array([-(2**31), 0], pa.int32()).view(pa.date32())
+    bench.parquet(pa.table({"uid": ["a", "b"], "born": far}))
+    landed = bench.land(contract(born="date"))
+    assert (landed.ids, landed.facts["reasons"]) == (["b"], {"born: not date": 1})

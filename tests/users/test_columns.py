@@ -10,6 +10,7 @@ import pytest
 
 from profile_assets.errors import ContractError
 from profile_assets.users.contract import Column
+from profile_assets.users.land import commit_landing
 
 
 def test_columns_are_found_by_name_whatever_their_order(bench, contract) -> None:
@@ -146,3 +147,40 @@ def test_json_values_that_are_all_of_another_type_are_refused(bench, contract) -
     bench.write("a.ndjson", '{"uid": "a", "x": "1", "y": 1}\n{"uid": "b", "x": "2", "y": 2}\n')
     with pytest.raises(ContractError, match=r"column 'x' is string.*column 'y' is int64"):
         bench.land(contract(x="int64", y="bool"), "ndjson")
+
+
+def test_the_error_says_what_changed_since_the_last_day_that_landed(bench, contract) -> None:
+    declared = contract(age="int32", plan="string")
+    days = [dt.date(2026, 1, day) for day in (3, 4, 5)]
+    bench.parquet({"uid": ["a"], "age": [1], "plan": ["x"], "old": [1]}, day=days[0])
+    commit_landing(bench.layout, days[0], bench.land(declared, day=days[0]).staged)
+    bench.parquet({"uid": ["a"], "age": [1], "plan": pa.array(["x"]).dictionary_encode(), "city": ["x"]}, day=days[1])
+    commit_landing(bench.layout, days[1], bench.land(declared, day=days[1]).staged)
+    bench.parquet({"uid": ["a"], "age": ["1"], "plan": pa.nulls(1), "town": ["x"]}, day=days[2])
+    with pytest.raises(ContractError) as error:
+        bench.land(declared, day=days[2])
+    assert (
+        "; since 2026-01-04, the last day that landed: 'city' (string) is gone, 'town' (string) is new, "
+        "'age' was int64 and is string ->" in str(error.value)
+    )
+
+
+def test_on_the_first_day_nothing_is_said_of_days_before(bench, contract) -> None:
+    later = dt.date(2026, 1, 6)
+    bench.parquet({"uid": ["a"], "age": [1]}, day=later)
+    commit_landing(bench.layout, later, bench.land(contract(age="int32"), day=later).staged)
+    bench.parquet({"uid": ["a"]})
+    with pytest.raises(ContractError) as error:
+        bench.land(contract(age="int32"))
+    assert "since" not in str(error.value)
+
+
+def test_a_record_that_cannot_be_read_hides_neither_the_error_nor_an_older_day(bench, contract) -> None:
+    declared = contract(age="int32")
+    for day in (dt.date(2026, 1, 3), dt.date(2026, 1, 4)):
+        bench.parquet({"uid": ["a"], "age": [1]}, day=day)
+        commit_landing(bench.layout, day, bench.land(declared, day=day).staged)
+    bench.layout.manifest("raw_users", dt.date(2026, 1, 4)).write_text("{")
+    bench.parquet({"uid": ["a"], "age": ["1"]})
+    with pytest.raises(ContractError, match=r"since 2026-01-03.*'age' was int64 and is string"):
+        bench.land(declared)

@@ -84,10 +84,16 @@ def test_a_file_of_nothing_but_a_line_end_is_named(bench, contract) -> None:
         bench.land(contract(), "csv")
 
 
-def test_text_that_is_not_utf8_is_named(bench, contract) -> None:
-    bench.write("a.csv", b"uid,plan\na,\xe9\n")
-    with pytest.raises(SourceError, match=r"a\.csv cannot be read.*UTF8"):
-        bench.land(contract(plan="string"), "csv")
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_row_whose_text_is_not_utf8_is_set_aside_with_its_number(bench, contract, end) -> None:
+    bench.write("a.csv", b"uid,plan\na,gold\nb,caf\xe9\n\xff,x\nc,d\xe9" + end)
+    landed = bench.land(contract(plan="string"), "csv")
+    assert landed.ids == ["a"]
+    assert [(row["row"], row["reason"], row["raw"]["line"]) for row in landed.quarantine] == [
+        (2, "row: 'plan' is not UTF-8", "caf\\xe9"),
+        (3, "row: 'uid' is not UTF-8", "\\xff"),
+        (4, "row: 'plan' is not UTF-8", "d\\xe9"),
+    ]
 
 
 def test_a_compressed_file_is_read_and_a_cut_one_named(bench, contract) -> None:

@@ -39,6 +39,7 @@ def test_what_was_read_was_kept_or_set_aside_and_the_manifest_says_so(bench, con
         "ignored_files": ["_SUCCESS"],
         "extra_columns": ["more"],
         "absent_columns": [],
+        "source_columns": {"more": "int64", "uid": "string", "x": "int64"},
     }
     assert landed.facts["quarantined_keys"]["count"] == 2
     assert set(landed.staged.manifest.made_from) == {"source", "contract"}

@@ -70,3 +70,41 @@ def test_small_row_groups_with_changing_dictionaries(bench, contract) -> None:
     pq.write_table(table, bench.folder() / "a.parquet", row_group_size=8)
     landed = bench.land(contract(plan="string"))
     assert (landed.ids, landed.column("plan")) == (ids, plans)
+
+
+def bad_text(*values: bytes | None) -> pa.Array:
+    return pa.array(values, pa.binary()).view(pa.string())
+
+
+def test_a_row_whose_text_is_not_utf8_is_set_aside_with_its_number(bench, contract) -> None:
+    plans = bad_text(b"gold", b"caf\xe9", None, b"caf\xe9", b"tea")
+    bench.parquet(pa.table({"uid": bad_text(b"a", b"b", b"\xff", b"d", b"e"), "plan": plans}))
+    landed = bench.land(contract(plan="string"))
+    assert (landed.ids, landed.column("plan")) == (["a", "e"], ["gold", "tea"])
+    assert landed.facts["read"] == 5
+    assert [(row["row"], row["reason"], row["raw"]["line"]) for row in landed.quarantine] == [
+        (2, "row: 'plan' is not UTF-8", "caf\\xe9"),
+        (3, "row: 'uid' is not UTF-8", "\\xff"),
+        (4, "row: 'plan' is not UTF-8", "caf\\xe9"),
+    ]
+
+
+def test_text_that_is_not_utf8_in_a_column_nobody_reads_does_no_harm(bench, contract) -> None:
+    bench.parquet(pa.table({"uid": ["a"], "plan": bad_text(b"\xff")}))
+    assert bench.land(contract()).ids == ["a"]
+
+
+def test_a_personal_value_that_is_not_utf8_is_hashed(bench, contract) -> None:
+    from profile_assets.users.contract import Column
+
+    bench.parquet(pa.table({"uid": ["a"], "mail": bad_text(b"me\xff")}))
+    landed = bench.land(contract(mail=Column(name="mail", type=pa.string(), personal=True)))
+    assert "me" not in landed.quarantine[0]["raw"]["line"]
+
+
+def test_a_row_with_a_view_of_text_can_be_set_aside(bench, contract) -> None:
+    plans = pa.array(["gold", None, "a text that is longer than twelve bytes"]).cast(pa.string_view())
+    bench.parquet(pa.table({"uid": ["a", None, "c"], "plan": plans}))
+    landed = bench.land(contract(plan="string"))
+    assert (landed.ids, landed.column("plan")) == (["a", "c"], ["gold", "a text that is longer than twelve bytes"])
+    assert landed.quarantine[0]["raw"] == {"uid": None, "plan": None}
