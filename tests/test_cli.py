@@ -67,3 +67,15 @@ def test_freshness_tells_cron(tmp_path):
     done = run("freshness", PROFILE_DATA=str(tmp_path))
     assert done.returncode == 1
     assert done.stdout.startswith("stale: ")
+
+
+def test_a_day_that_was_never_judged_cannot_be_released(tmp_path):
+    done = run("release", "2026-01-05", "--check", "min_rows", "--why", "right", PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert "min_rows of 2026-01-05 is not released: it was never judged" in done.stderr
+
+
+def test_a_day_that_is_not_published_cannot_be_withdrawn(tmp_path):
+    done = run("withdraw", "2026-01-05", "--why", "wrong", PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert "2026-01-05 is not published" in done.stderr

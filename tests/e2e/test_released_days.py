@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import json
 
 import dagster as dg
 import pyarrow.parquet as pq
@@ -11,6 +13,8 @@ import pytest
 from profile_assets.errors import DataError
 from profile_assets.feature_store.read import newest_day, read_day
 from profile_assets.feature_store.withdraw import withdraw
+from profile_assets.profile import load_deployment
+from profile_assets.profile.loading import default_profile
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES
 from profile_assets.storage.published import read_record
 from profile_assets.storage.releases import release
@@ -103,6 +107,21 @@ def test_every_line_in_the_ui_has_its_numbers_as_numbers(demo_world):
         for name in ("observed", "limit"):
             assert isinstance(metadata[name], dg.FloatMetadataValue), (check, name)
         assert metadata["expectations"].value > 0
+
+
+def test_a_suite_of_ones_own_stops_a_day_and_can_be_released(fresh_world, tmp_path):
+    expectation = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "orders", "max_value": 3}}
+    (tmp_path / "suite.json").write_text(json.dumps({"name": "mine", "expectations": [expectation]}))
+    profile = tmp_path / "with_suite.toml"
+    profile.write_text(default_profile().read_text() + '\nsuite = "suite.json"\n')
+    deployment = load_deployment(profile, environment={"PROFILE_DATA": str(tmp_path)})
+    world, day = dataclasses.replace(fresh_world, deployment=deployment), fresh_world.days[-1]
+    with pytest.raises(DataError, match=r"suite .fail.: expect_column_values_to_be_between.orders. in shard-00-of-16"):
+        world.session.score(day)
+    assert line(world, "user_shards", "suite").metadata["expectations"].value == 16
+    release(deployment.layout, day, "suite", **SAID)
+    world.session.score(day)
+    assert newest_day(deployment.layout) == day
 
 
 def test_a_withdrawn_day_is_not_published_again_by_a_rerun_and_then_by_mended_data(fresh_world):

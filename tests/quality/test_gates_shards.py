@@ -286,6 +286,13 @@ def test_shards_without_users_to_compare_with_are_not_evaluated(layout, day, sta
     assert judged(layout, day, stage(USER_SHARDS, halves(users(1)))).result == "not_evaluated"
 
 
+def test_shards_of_another_day_fail_even_where_they_hold_the_same_users(layout, day, stage, committed):
+    raw = committed(RAW_USERS, {USERS_FILE: users(1)})
+    other = stage(USER_SHARDS, halves(users(1)), day=day.replace(day=1), made_from={RAW_USERS: raw.digest})
+    outcome = judged(layout, day, other)
+    assert (outcome.result, outcome.detail) == ("fail", "it is of 2026-01-01, and raw_users of 2026-01-05")
+
+
 def test_a_file_that_the_manifest_does_not_list_fails(layout, day, stage, committed):
     made_from = {RAW_USERS: committed(RAW_USERS, {USERS_FILE: users(1)}).digest}
     staged = stage(USER_SHARDS, halves(users(1)), made_from=made_from)
