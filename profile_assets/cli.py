@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 demo = typer.Typer(no_args_is_help=True, help="Data to try it with.")
 app.add_typer(demo, name="demo")
+online = typer.Typer(no_args_is_help=True, help="Lookups of single users.")
+app.add_typer(online, name="online")
 
 Day = Annotated[dt.datetime, typer.Argument(formats=["%Y-%m-%d"], metavar="YYYY-MM-DD")]
 
@@ -80,21 +82,46 @@ def show(
 
 
 @app.command()
+def publish(day: Day) -> None:
+    """Publish a day that was scored, to every target that lacks it; what is done already is left as it is."""
+    from profile_assets import targets
+
+    targets.publish(day.date())
+
+
+@app.command()
 def lookup(
     user: Annotated[str, typer.Argument(help="The user's id, as text.")],
-    day: Annotated[dt.datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Default: the newest.")] = None,
+    day: Annotated[
+        dt.datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Read the table. Default: the live lookups.")
+    ] = None,
 ) -> None:
-    """One user's published score, as JSON; exit status 3 where there is none."""
+    """One user's published score, as JSON; exit status 3 where there is none, 4 where it is expired."""
     import json
 
-    from profile_assets.feature_store.read import lookup as find
-    from profile_assets.profile import load_deployment
+    from profile_assets import targets
 
-    found = find(load_deployment().layout, user, day=None if day is None else day.date())
-    if found is None:
-        typer.echo(f"{user!r} has no published score", err=True)
-        raise typer.Exit(3)
+    found = targets.lookup(user, None if day is None else day.date())
     typer.echo(json.dumps(found, default=str))
+    if found["state"] != "found":
+        typer.echo(f"the score of {user!r} is {found['state']}", err=True)
+        raise typer.Exit(3 if found["state"] == "missing" else 4)
+
+
+@online.command()
+def rollback() -> None:
+    """Make the version before the live one live again."""
+    from profile_assets import targets
+
+    targets.rollback()
+
+
+@online.command()
+def versions() -> None:
+    """The versions that lookups have: the live one, and those kept for a rollback."""
+    from profile_assets import targets
+
+    targets.versions()
 
 
 @app.command()
@@ -138,18 +165,9 @@ def withdraw(
     undo: Annotated[bool, typer.Option("--undo", help="The data was right: let it be published again.")] = False,
 ) -> None:
     """Take a bad published day back: readers then see the days before. A rerun does not publish the same data again."""
-    from profile_assets.feature_store.read import newest_day
-    from profile_assets.feature_store.withdraw import undo_withdrawal
-    from profile_assets.feature_store.withdraw import withdraw as take_back
-    from profile_assets.profile import load_deployment
+    from profile_assets import targets
 
-    layout = load_deployment().layout
-    if undo:
-        undo_withdrawal(layout, day.date())
-        typer.echo(f"{day.date()} may be published again: profile-assets backfill {day.date()} {day.date()}")
-        return
-    take_back(layout, day.date(), why=why, by=by or _user(), now=dt.datetime.now(dt.UTC))
-    typer.echo(f"{day.date()} is withdrawn; the newest published day is {newest_day(layout) or 'none'}")
+    targets.undo_withdrawal(day.date()) if undo else targets.withdraw(day.date(), why=why, by=by or _user())
 
 
 def _user() -> str:

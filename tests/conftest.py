@@ -19,7 +19,7 @@ import pytest
 hypothesis.settings.register_profile("shared", deadline=None, derandomize=os.environ.get("CI") == "true")
 hypothesis.settings.load_profile("shared")
 
-PROGRAMS = {"chromium": "chromium", "postgres": "initdb"}
+PROGRAMS = {"chromium": "chromium", "postgres": "initdb", "redis": "redis-server"}
 # Debian keeps PostgreSQL's programs away from the PATH.
 WHERE = os.pathsep.join([os.environ.get("PATH", ""), *map(str, Path("/usr/lib/postgresql").glob("*/bin"))])
 
@@ -68,3 +68,24 @@ def postgres() -> Iterator[str]:
     yield f"postgresql://scorer:pass%25word@/postgres?host={home}"
     run("pg_ctl", "-D", "db", "-m", "immediate", "stop")
     shutil.rmtree(home)
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A Redis server of this session alone, on a socket file. Use it under the mark service("redis")."""
+    with tempfile.TemporaryDirectory() as folder:  # a socket's path has to be short
+        socket = Path(folder) / "redis.sock"
+        options = ["--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no", "--dir", folder]
+        with subprocess.Popen(["redis-server", *options], stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout is not None
+                told = []
+                for line in server.stdout:
+                    told.append(line)
+                    if "accept connections" in line:
+                        break
+                else:
+                    pytest.fail("redis-server did not start:\n" + "".join(told))
+                yield f"unix://{socket}"
+            finally:
+                server.terminate()

@@ -1,98 +1,84 @@
-"""The offline table's file of one day: built from the scores out of sight, audited by reading it again, then renamed.
+"""The table that readers open, behind one interface: which file holds a day, and the one step that replaces it.
 
-Plain hive-partitioned Parquet under `ds=YYYY-MM-DD/`, with no column `ds` in the file, so that every reader takes it
-as it is. Its rename is the commit; its footer carries the publish record, which is thus never lost with a crash.
+Every format holds a day as one Parquet file with the publish record in its footer (see `rows`), so that reading,
+auditing and rolling a record forward are the same for all. Parquet is here, Delta Lake in `delta`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import json
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from profile_assets.errors import AccountingError, CorruptError, DataError
-from profile_assets.storage.atomic import empty_folder
-from profile_assets.storage.days import day_end
-from profile_assets.storage.keys import KeySet, key_set_of
-from profile_assets.storage.layout import EXPORT, PART_FILE, USER_SCORES, Layout
-from profile_assets.storage.parquet import ParquetSink, iter_batches
-from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord
-from profile_assets.storage.records import Manifest
-from profile_assets.storage.stages import ID_COLUMN
-
-_MOMENT = pa.timestamp("us", tz="UTC")
-SCHEMA = pa.schema(
-    [
-        (ID_COLUMN, pa.string()),
-        ("score", pa.float32()),
-        ("bundle_id", pa.string()),
-        ("event_timestamp", _MOMENT),
-        ("published_at", _MOMENT),
-    ]
-)
+from profile_assets.errors import ProfileError
+from profile_assets.storage.atomic import remove_file, replace_file
+from profile_assets.storage.layout import Layout
+from profile_assets.storage.parts import Format, days_of, table_format
+from profile_assets.storage.published import PublishRecord, footer_record
 
 
-def stage_offline(layout: Layout, scores: Manifest, record: PublishRecord, *, time_zone: str) -> Path:
-    """Build the day's file in staging and audit it: the path to rename from.
+class OfflineStore(Protocol):
+    """One profile's table.
 
-    `record` says what is published; its offline target's moment becomes `published_at`. `event_timestamp` is the
-    day's end in `time_zone`. Raises AccountingError, DataError or CorruptError where the file is not what it says.
+    `part` names the file that readers of a day get now, None where the table has no such day; `days` lists the days it
+    has, oldest first. With `known_at`, as it was at that moment, as far as the format knows. A file that was handed out
+    stays readable while its reader holds it open, and is never written to again. `replace` makes a staged file the
+    day's only one in one step: a reader sees the old day or the new one, and no other day is touched. `remove` takes
+    the day out, in one step too; a day that is not there is no error. One writer a day at a time; writers of different
+    days may meet. Disk errors are StorageError.
     """
-    path = empty_folder(layout.staging(EXPORT, record.day)) / PART_FILE
-    moments = (day_end(record.day, time_zone), record.targets[OFFLINE].at)
-    # Ids are all different and scores nearly so: a dictionary of them would only cost.
-    repeated = ["bundle_id", "event_timestamp", "published_at"]
-    with ParquetSink(path, SCHEMA, footer={FOOTER_KEY: json.dumps(record.to_json())}, dictionary=repeated) as sink:
-        for batch in _score_batches(layout, record.day, scores):
-            sink.write(_with_moments(batch, moments))
-    audit(path, record)
-    return path
+
+    path: Path
+
+    def part(self, day: dt.date, *, known_at: dt.datetime | None = None) -> Path | None: ...
+
+    def days(self, *, known_at: dt.datetime | None = None) -> list[dt.date]: ...
+
+    def replace(self, staged: Path, record: PublishRecord) -> None: ...
+
+    def remove(self, day: dt.date) -> None: ...
 
 
-def audit(path: Path, record: PublishRecord) -> None:
-    """Read every value of the file again and hold it against the record: users, bundle, scores."""
-    keys = KeySet()
-    for batch in iter_batches(path):
-        _require_whole(path, batch)
-        keys += key_set_of(batch.column(ID_COLUMN))
-        _require_scores(path, batch, record.bundle_id)
-    if keys != record.keys or keys.count != record.rows:
-        raise AccountingError(
-            f"{path} holds {keys.count} users, {record.rows} were to be published, or they are not the same users",
-            remedy=f"run user_scores of {record.day} again, then publish it",
+class ParquetTable:
+    """Plain hive-partitioned Parquet: the rename of a day's file is the commit.
+
+    It keeps no history: at `known_at` it has what it has now, less the days that were published later.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.path = layout.offline
+        self._layout = layout
+
+    def part(self, day: dt.date, *, known_at: dt.datetime | None = None) -> Path | None:
+        path = self._layout.offline_part(day)
+        if not path.exists() or (known_at is not None and footer_record(path, day).published_at > known_at):
+            return None
+        return path
+
+    def days(self, *, known_at: dt.datetime | None = None) -> list[dt.date]:
+        days = days_of(self._layout)
+        return [day for day in days if known_at is None or self.part(day, known_at=known_at) is not None]
+
+    def replace(self, staged: Path, record: PublishRecord) -> None:
+        replace_file(staged, self._layout.offline_part(record.day))
+
+    def remove(self, day: dt.date) -> None:
+        remove_file(self._layout.offline_part(day))
+
+
+def open_offline(layout: Layout, wanted: Format | None = None) -> OfflineStore:
+    """The table as it lies on disk; a table that is not there yet becomes what is `wanted`.
+
+    ProfileError where the profile wants another format than the table has: the two never mix under one path.
+    """
+    found = table_format(layout)
+    if None not in (found, wanted) and found != wanted:
+        raise ProfileError(
+            f"the table at {layout.offline} is {found}, the profile wants {wanted}",
+            remedy="keep its format, or move the old table away and publish its days again",
         )
+    if (found or wanted) == "delta":
+        from profile_assets.feature_store.delta import DeltaLake
 
-
-def _score_batches(layout: Layout, day: dt.date, scores: Manifest) -> Iterator[pa.RecordBatch]:
-    columns = [ID_COLUMN, "score", "bundle_id"]
-    for entry in scores.files:
-        yield from iter_batches(layout.stage(USER_SCORES, day) / entry.name, columns=columns)
-
-
-def _with_moments(batch: pa.RecordBatch, moments: tuple[dt.datetime, dt.datetime]) -> pa.RecordBatch:
-    """The batch in the table's schema; both moments are the same in every row."""
-    constants = [pa.repeat(pa.scalar(moment, type=_MOMENT), batch.num_rows) for moment in moments]
-    text = [batch.column(name).cast(pa.string()) for name in (ID_COLUMN, "bundle_id")]
-    return pa.RecordBatch.from_arrays([text[0], batch.column("score"), text[1], *constants], schema=SCHEMA)
-
-
-def _require_whole(path: Path, batch: pa.RecordBatch) -> None:
-    if not batch.schema.equals(SCHEMA):
-        raise CorruptError(f"{path} has not the columns of the table", remedy="publish its day again")
-    missing = [name for name in SCHEMA.names if batch.column(name).null_count]
-    if missing:
-        raise DataError(f"{path} has nulls in {', '.join(missing)}", remedy="run user_scores of its day again")
-
-
-def _require_scores(path: Path, batch: pa.RecordBatch, bundle_id: str) -> None:
-    remedy = "run user_scores of its day again"
-    if not np.isfinite(batch.column("score").to_numpy()).all():
-        raise DataError(f"{path} has scores that are no finite number", remedy=remedy)
-    others = pc.unique(batch.column("bundle_id")).to_pylist()
-    if set(others) - {bundle_id}:
-        raise DataError(f"{path} has scores of {', '.join(others)} beside {bundle_id}", remedy=remedy)
+        return DeltaLake(layout)
+    return ParquetTable(layout)

@@ -1,29 +1,45 @@
-"""The one step that makes a day visible, and the last that looks before it does.
+"""The one step that makes a day visible, and the last that looks before it does: the table first, then the lookups.
 
 What is on disk decides, not what the caller believes: every file of the three stages is verified, the recorded verdict
-must have passed exactly these digests, and the sums must close. Then one rename; then the record. A run that dies
-between the two leaves a published day, whose record the next one writes from the file's footer.
+must have passed exactly these digests, and the sums must close. Then one commit; then the record, which names each
+target as done or pending; then the online store, by one switch. Every step can be repeated: a run that dies anywhere
+leaves each target at the old day or the new one, and the next run takes up what is not done.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from profile_assets.errors import AccountingError, CorruptError, DataError
-from profile_assets.feature_store.offline import audit, stage_offline
+import pyarrow as pa
+
+from profile_assets.errors import AccountingError, CorruptError, DataError, ProfileAssetsError, TransientError
+from profile_assets.feature_store.buckets import ROW_SCHEMA
+from profile_assets.feature_store.offline import OfflineStore, open_offline
+from profile_assets.feature_store.online import Brought, bring, open_online, spot_check, take_back
+from profile_assets.feature_store.online import rollback as switch_back
+from profile_assets.feature_store.rows import audit, has_columns, stage_rows, table_schema
+from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
+from profile_assets.feature_store.versions import OnlineStore, Pace, Switch, version_of
 from profile_assets.feature_store.withdraw import complete_withdrawal, require_not_withdrawn
-from profile_assets.storage.atomic import locked, replace_file
-from profile_assets.storage.days import as_utc
+from profile_assets.storage.atomic import locked
+from profile_assets.storage.days import as_utc, day_end
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.published import (
     OFFLINE,
+    ONLINE,
     PublishRecord,
     TargetState,
-    read_part_record,
+    footer_record,
+    published_days,
     read_record,
     write_record,
 )
@@ -36,31 +52,64 @@ SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
 Manifests = Mapping[str, Manifest]
 
 
-def publish(layout: Layout, day: dt.date, *, time_zone: str, now: dt.datetime) -> PublishRecord:
-    """Publish the day's scores; the record of what readers now see.
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What a publication came to. `part` is the file of the table that holds the day.
 
-    A day that is published from the same data already is left as it is, file and `published_at`. Raises GateError
-    unless the verdict passed what is on disk, AccountingError where users were lost or doubled on the way.
+    `brought` is what became of the lookups, None without them and for a day that is older than what they serve;
+    `differing` are sampled users whose lookup, made afterwards, gave another value than the table.
     """
+
+    record: PublishRecord
+    part: Path
+    brought: Brought | None = None
+    differing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """The day as readers of the table see it, proven whole."""
+
+    record: PublishRecord
+    part: Path
+
+
+def publish(
+    layout: Layout,
+    day: dt.date,
+    *,
+    time_zone: str,
+    clock: Callable[[], dt.datetime],
+    export: ExportSettings | None = None,
+    online: OnlineStore | None = None,
+) -> Published:
+    """Publish the day's scores to every target; what is done already is left as it is.
+
+    `online` is used in place of the store that `export` names. Raises GateError unless the verdict passed what is on
+    disk, AccountingError where users were lost or doubled on the way. Where the online store cannot be reached, the
+    table stays published, the record says `pending`, and a TransientError says how to complete it.
+    """
+    export = export or ExportSettings()
+    table = open_offline(layout, export.offline)
+    if online is None and export.online is not None:
+        online = open_online(layout, export.online)
     with _undisturbed(layout, day):
-        complete_withdrawal(layout, day)
-        published = _what_readers_see(layout, day)
-        if published is not None:
-            _roll_forward(layout, published)
-        manifests = {stage: require(layout, stage, day) for stage in SOURCES}
-        sources = {stage: manifest.digest for stage, manifest in manifests.items()}
-        verdict = read_verdict(layout, day) or Verdict(day=day, stages={})
-        require_passed(verdict, sources)
-        require_not_withdrawn(layout, day, sources)
-        _require_closed_sums(manifests, day)
-        if published is not None and published.sources == sources:
-            return read_record(layout, day) or published
-        record = _record(manifests, sources, verdict, as_utc(now))
-        replace_file(
-            stage_offline(layout, manifests[USER_SCORES], record, time_zone=time_zone), layout.offline_part(day)
-        )
-        write_record(layout, record)
-        return record
+        complete_withdrawal(layout, day, others=[] if online is None else [partial(take_back, online)])
+        seen = _publish_table(layout, table, day, export, time_zone=time_zone, now=as_utc(clock()))
+        if export.online is None or online is None:
+            return Published(record=seen.record, part=seen.part)
+        return _publish_online(layout, seen, online, export.online, time_zone=time_zone, clock=clock)
+
+
+def rollback(layout: Layout, online: OnlineStore, settings: OnlineSettings, *, now: dt.datetime) -> Switch:
+    """Make the version before the live one live again, and say so in the record of the day that was taken back."""
+    switch = switch_back(online, keep_s=_keep_s(settings))
+    if switch.before is not None and switch.after is not None:
+        with locked(layout.day_lock("publish", switch.before.day), what=f"the publication of {switch.before.day}"):
+            record = read_record(layout, switch.before.day)
+            if record is not None:
+                _write_online(layout, record, "pending", now, f"rolled back to {switch.after.day}")
+    return switch
 
 
 @contextlib.contextmanager
@@ -73,26 +122,118 @@ def _undisturbed(layout: Layout, day: dt.date) -> Iterator[None]:
         yield
 
 
-def _what_readers_see(layout: Layout, day: dt.date) -> PublishRecord | None:
-    """The record of the published file, once the file has proven whole; None for a damaged one, which is replaced."""
+def _publish_table(
+    layout: Layout, table: OfflineStore, day: dt.date, export: ExportSettings, *, time_zone: str, now: dt.datetime
+) -> _Seen:
+    """The day in the table, as it is or new, and its record."""
+    seen = _what_readers_see(table, day)
+    if seen is not None:
+        _roll_forward(layout, seen.record)
+    manifests = {stage: require(layout, stage, day) for stage in SOURCES}
+    sources = {stage: manifest.digest for stage, manifest in manifests.items()}
+    verdict = read_verdict(layout, day) or Verdict(day=day, stages={})
+    require_passed(verdict, sources)
+    require_not_withdrawn(layout, day, sources)
+    _require_closed_sums(manifests, day)
+    schema = table_schema(layout, day, manifests[USER_SHARDS], export.columns)
+    if seen is not None and seen.record.sources == sources and has_columns(seen.part, schema):
+        return _Seen(record=read_record(layout, day) or seen.record, part=seen.part)
+    record = _record(manifests, sources, verdict, now)
+    scores, shards = manifests[USER_SCORES], manifests[USER_SHARDS]
+    table.replace(stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone), record)
+    if export.online is not None:
+        record = _with_online(record, "pending", now, "")
+    write_record(layout, record)
+    return _Seen(record=record, part=_require_part(table, day))
+
+
+def _what_readers_see(table: OfflineStore, day: dt.date) -> _Seen | None:
+    """The published file and its record, once it has proven whole; None for a damaged one, which is replaced."""
     try:
-        published = read_part_record(layout, day)
-        if published is not None:
-            audit(layout.offline_part(day), published)
+        part = table.part(day)
+        if part is None:
+            return None
+        record = footer_record(part, day)
+        audit(part, record)
     except (CorruptError, DataError):
         return None
-    return published
+    return _Seen(record=record, part=part)
 
 
-def _roll_forward(layout: Layout, published: PublishRecord) -> None:
+def _roll_forward(layout: Layout, told: PublishRecord) -> None:
     """Make the record say what the file says; a record that agrees keeps what it knows of other targets."""
     try:
-        known = read_record(layout, published.day)
+        known = read_record(layout, told.day)
     except CorruptError:
         known = None
-    told = (published.sources, published.targets[OFFLINE])
-    if known is None or (known.sources, known.targets.get(OFFLINE)) != told:
-        write_record(layout, published)
+    facts = (told.sources, told.targets[OFFLINE])
+    if known is None or (known.sources, known.targets.get(OFFLINE)) != facts:
+        write_record(layout, told)
+
+
+def _require_part(table: OfflineStore, day: dt.date) -> Path:
+    part = table.part(day)
+    if part is None:
+        raise CorruptError(f"{table.path} lost {day} just after it was published", remedy=f"publish {day} again")
+    return part
+
+
+def _publish_online(
+    layout: Layout,
+    seen: _Seen,
+    online: OnlineStore,
+    settings: OnlineSettings,
+    *,
+    time_zone: str,
+    clock: Callable[[], dt.datetime],
+) -> Published:
+    """Bring the day online, unless a newer one is published or live; done or pending, the record says it."""
+    day = seen.record.day
+    newest = max(published_days(layout))
+    try:
+        live = online.live()
+        if day < newest or (live is not None and day < live.day):
+            note = f"not brought online: {max(newest, live.day if live else newest)} is newer"
+            return Published(record=_write_online(layout, seen.record, "done", clock(), note), part=seen.part)
+        expires_at = day_end(day, time_zone) + dt.timedelta(hours=settings.expires_hours)
+        rows = _rows(seen.part)
+        pace, keep_s = Pace(settings.rows_per_s), _keep_s(settings)
+        brought = bring(online, version_of(seen.record, expires_at), rows, pace=pace, keep_s=keep_s)
+        differing = spot_check(online, brought.version, rows) if brought.is_live else ()
+    except ProfileAssetsError as error:
+        record = _write_online(layout, seen.record, "pending", clock(), "")
+        if not isinstance(error, TransientError):
+            raise
+        raise type(error)(
+            f"{day} is published in the table ({record.rows} users); online it is pending: {error.what}",
+            remedy=f"{error.remedy}; `profile-assets publish {day}` completes it",
+        ) from error
+    note = brought.version.id if brought.is_live else "not live: a newer day was quicker"
+    record = _write_online(layout, seen.record, "done", clock(), note)
+    return Published(record=record, part=seen.part, brought=brought, differing=differing)
+
+
+def _rows(part: Path) -> Callable[[], Iterable[pa.RecordBatch]]:
+    """The columns of the day that go online, from the start each time."""
+    return lambda: (batch.cast(ROW_SCHEMA) for batch in iter_batches(part, columns=ROW_SCHEMA.names))
+
+
+def _keep_s(settings: OnlineSettings) -> int:
+    return round(settings.keep_hours * 3600)
+
+
+def _with_online(record: PublishRecord, state: Any, at: dt.datetime, note: str) -> PublishRecord:
+    told = TargetState(state=state, at=as_utc(at), note=note)
+    return dataclasses.replace(record, targets={**record.targets, ONLINE: told})
+
+
+def _write_online(layout: Layout, record: PublishRecord, state: Any, at: dt.datetime, note: str) -> PublishRecord:
+    """Record the state of the lookups; one that says the same already keeps its moment."""
+    known = record.targets.get(ONLINE)
+    if known is None or (known.state, known.note) != (state, note):
+        record = _with_online(record, state, at, note)
+        write_record(layout, record)
+    return record
 
 
 def _require_closed_sums(manifests: Manifests, day: dt.date) -> None:

@@ -1,29 +1,58 @@
-"""The published table as Python reads it. Nothing here is needed to read it: the table is plain Parquet.
+"""The published table as Python reads it. Nothing here is needed to read it: the table is plain Parquet, or Delta.
 
-A day is read through one open file, so that a reader has the old day or the new one, never a mix.
+A day is read through one open file, so that a reader has the old day or the new one, never a mix. Tables come as Arrow;
+`.to_pandas()` makes a frame of one.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from profile_assets.errors import DataError
+from profile_assets.feature_store.offline import OfflineStore, open_offline
+from profile_assets.storage.days import as_utc
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.parquet import corrupt_errors, iter_batches, open_parquet
+from profile_assets.storage.parts import PARTITION_COLUMN
 from profile_assets.storage.published import published_days
 from profile_assets.storage.stages import ID_COLUMN
 
 
-def read_day(layout: Layout, day: dt.date) -> pa.Table:
+def read_day(layout: Layout, day: dt.date, *, columns: Sequence[str] | None = None) -> pa.Table:
     """All published rows of a day. Raises DataError where the day is not published."""
-    path = layout.offline_part(day)
-    _require_published(layout, day)
-    with corrupt_errors(path), open_parquet(path) as file:
-        return file.read()
+    return _read(_require_part(layout, day), columns)
+
+
+def read_days(
+    layout: Layout,
+    first: dt.date,
+    last: dt.date,
+    *,
+    columns: Sequence[str] | None = None,
+    known_at: dt.datetime | None = None,
+) -> pa.Table:
+    """The rows of the days `first` to `last` that are published, oldest first, with the day in the column `ds`.
+
+    With `known_at`, only what was published by that moment. A day that was replaced since is left out of a Parquet
+    table, which keeps no history; a Delta table gives the rows of then. DataError where nothing is left.
+    """
+    table = open_offline(layout)
+    moment = None if known_at is None else as_utc(known_at)
+    tables = [
+        _with_day(_read(part, columns), day)
+        for day in _days(layout, table, known_at=moment)
+        if first <= day <= last and (part := table.part(day, known_at=moment)) is not None
+    ]
+    if not tables:
+        known = "" if moment is None else f" as it was known at {moment.isoformat()}"
+        raise DataError(f"nothing of {layout.name} is published from {first} to {last}{known}", remedy="publish a day")
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def newest_day(layout: Layout) -> dt.date | None:
@@ -33,17 +62,38 @@ def newest_day(layout: Layout) -> dt.date | None:
 
 def lookup(layout: Layout, user_id: str, day: dt.date | None = None) -> dict[str, Any] | None:
     """The published row of a user on a day, by default the newest; None for a user who is not in it."""
+    return lookup_many(layout, [user_id], day)[user_id]
+
+
+def lookup_many(layout: Layout, ids: Collection[str], day: dt.date | None = None) -> dict[str, dict[str, Any] | None]:
+    """The published rows of some users on a day, by default the newest, from one pass over the table's file."""
     day = day or newest_day(layout)
     if day is None:
         raise DataError(f"nothing of {layout.name} is published", remedy="publish a day first")
-    _require_published(layout, day)
-    for batch in iter_batches(layout.offline_part(day)):
-        place = pc.index(batch.column(ID_COLUMN), user_id).as_py()
-        if place >= 0:
-            return {"day": day, **batch.slice(place, 1).to_pylist()[0]}
-    return None
+    found: dict[str, dict[str, Any] | None] = dict.fromkeys(ids)
+    wanted = pa.array(list(found), pa.string())
+    for batch in iter_batches(_require_part(layout, day)):
+        for row in batch.filter(pc.is_in(batch.column(ID_COLUMN), wanted)).to_pylist():
+            found[row[ID_COLUMN]] = {"day": day, **row}
+    return found
 
 
-def _require_published(layout: Layout, day: dt.date) -> None:
-    if not layout.offline_part(day).exists():
+def _days(layout: Layout, table: OfflineStore, *, known_at: dt.datetime | None) -> Iterator[dt.date]:
+    """The days to look for: what is published now, or all that the table ever had at that moment."""
+    yield from (published_days(layout) if known_at is None else table.days(known_at=known_at))
+
+
+def _read(part: Path, columns: Sequence[str] | None) -> pa.Table:
+    with corrupt_errors(part), open_parquet(part) as file:
+        return file.read(columns=None if columns is None else list(columns)).replace_schema_metadata()
+
+
+def _with_day(table: pa.Table, day: dt.date) -> pa.Table:
+    return table.append_column(PARTITION_COLUMN, pa.repeat(pa.scalar(day, pa.date32()), table.num_rows))
+
+
+def _require_part(layout: Layout, day: dt.date) -> Path:
+    part = open_offline(layout).part(day)
+    if part is None:
         raise DataError(f"{day} of {layout.name} is not published", remedy=f"publish {day} first")
+    return part

@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from profile_assets.errors import CorruptError, DataError, GateError
-from profile_assets.storage.atomic import locked, remove_file
+from profile_assets.feature_store.offline import open_offline
+from profile_assets.storage.atomic import locked
 from profile_assets.storage.days import as_utc
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.published import (
     OFFLINE,
+    ONLINE,
     PublishRecord,
     TargetState,
     read_part_record,
@@ -26,8 +28,8 @@ from profile_assets.storage.published import (
 )
 from profile_assets.storage.withdrawals import Withdrawal, read_withdrawal, withdrawal_of, write_withdrawal
 
-TakeBack = Callable[[Withdrawal], None]
-"""Takes a day from one more target. May be called again for a withdrawal that it has been called for."""
+TakeBack = Callable[[dt.date], object]
+"""Takes a day from the lookups. May be called again for a day that it has been called for."""
 
 
 def withdraw(
@@ -73,14 +75,19 @@ def complete_withdrawal(layout: Layout, day: dt.date, *, others: Sequence[TakeBa
     withdrawal = withdrawal_of(layout, published or record)
     if withdrawal is None:
         return
-    for take_back in others:
-        take_back(withdrawal)
-    remove_file(layout.offline_part(day))
-    taken = TargetState(state="withdrawn", at=withdrawal.published_at)
     # The record knows of the other targets; where it speaks of another publication, the file is the truth.
     told = record if record is not None and withdrawal.names(record) else published
-    if told is not None and told.targets.get(OFFLINE) != taken:
-        write_record(layout, dataclasses.replace(told, targets={**told.targets, OFFLINE: taken}))
+    if told is not None and all(target.state == "withdrawn" for target in told.targets.values()):
+        return
+    for take_back in others:
+        take_back(day)
+    open_offline(layout).remove(day)
+    taken = TargetState(state="withdrawn", at=withdrawal.published_at)
+    if told is not None:
+        names = [OFFLINE, *([ONLINE] if others and ONLINE in told.targets else [])]
+        targets = {**told.targets, **dict.fromkeys(names, taken)}
+        if targets != told.targets:
+            write_record(layout, dataclasses.replace(told, targets=targets))
 
 
 def require_not_withdrawn(layout: Layout, day: dt.date, sources: Mapping[str, str]) -> None:

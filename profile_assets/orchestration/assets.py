@@ -5,7 +5,6 @@ Rooms that need torch or Great Expectations are imported inside the bodies, so t
 
 # No `from __future__ import annotations` here: Dagster looks at the context's annotation itself.
 
-import datetime as dt
 import time
 from collections.abc import Callable, Iterator
 
@@ -13,6 +12,7 @@ import dagster as dg
 
 from profile_assets.orchestration import pictures
 from profile_assets.orchestration.keys import STABLE_BUNDLE, key_of
+from profile_assets.orchestration.parity import ONLINE_PARITY, parity_outcomes, utc_now
 from profile_assets.orchestration.partitions import daily_partitions
 from profile_assets.orchestration.set_aside import rows_set_aside_shown
 from profile_assets.orchestration.shell import (
@@ -59,6 +59,7 @@ _CHECK_DESCRIPTIONS = {
     "unknown_categories": "Share of users with a category that training never saw.",
     "feature_drift": "PSI of each feature and of the score against the training rows; by default it only warns.",
     "rows_match_scores": "Exactly the scored users, by count and key-set digest.",
+    ONLINE_PARITY: "Lookups hold the table's users, by count and key-set digest, and a sample of them by value.",
 }
 
 
@@ -75,7 +76,9 @@ def daily_assets(deployment: Deployment) -> list[dg.AssetsDefinition]:
 def _daily_asset(deployment: Deployment, stage: str, *upstream: str, kinds: set[str]) -> Decorator:
     """Declares a stage to Dagster: its key, its days, what it is made from, and the checks it yields itself."""
     key, days = key_of(deployment, stage), daily_partitions(deployment.profile)
+    has_lookups = stage == EXPORT and deployment.export.online is not None
     checks = check_names(has_suite=deployment.profile.quality.suite is not None)[stage]
+    checks = (*checks, *([ONLINE_PARITY] if has_lookups else []))
     return dg.asset(
         key=key,
         partitions_def=days,
@@ -171,24 +174,25 @@ def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
 
 
 def feature_store_export(deployment: Deployment) -> dg.AssetsDefinition:
-    """The day, visible to readers: one file, swapped in by one rename, then the publish record."""
-    layout, profile = deployment.layout, deployment.profile
+    """The day, visible to readers: the table by one commit, the lookups by one switch, each in the publish record."""
+    layout, profile, export = deployment.layout, deployment.profile, deployment.export
 
-    @_daily_asset(deployment, EXPORT, USER_SCORES, kinds={"parquet"})
+    @_daily_asset(
+        deployment, EXPORT, USER_SCORES, kinds={export.offline, *([export.online.store] if export.online else [])}
+    )
     def feature_store_export(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.feature_store.publish import publish
         from profile_assets.quality.gates import judge_export
 
         day, began = day_of(context), time.perf_counter()
         with dagster_errors(context):
-            record = publish(layout, day, time_zone=profile.time_zone, now=dt.datetime.now(dt.UTC))
-            verdict = StageVerdict(stage=EXPORT, digest=record.verdict_digest, outcomes=judge_export(layout, day))
+            done = publish(layout, day, time_zone=profile.time_zone, clock=utc_now, export=export)
+            outcomes = (*judge_export(layout, day), *parity_outcomes(done))
+            verdict = StageVerdict(stage=EXPORT, digest=done.record.verdict_digest, outcomes=outcomes)
             yield from check_results(context.asset_key, verdict, day)
             stop_if_failed(verdict, day)
         yield dg.MaterializeResult(
-            metadata=pictures.publication_metadata(
-                record, layout.offline_part(day), layout.offline, time.perf_counter() - began
-            )
+            metadata=pictures.publication_metadata(done, layout.offline, time.perf_counter() - began)
         )
 
     return feature_store_export

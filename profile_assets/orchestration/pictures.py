@@ -9,16 +9,19 @@ import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import numpy as np
 import pyarrow.compute as pc
 
 from profile_assets.storage.parquet import iter_batches
-from profile_assets.storage.published import OFFLINE, PublishRecord
+from profile_assets.storage.published import PublishRecord
 from profile_assets.storage.records import Manifest
 from profile_assets.users.contract import Contract
+
+if TYPE_CHECKING:  # importing it is the export's business
+    from profile_assets.feature_store.publish import Published
 
 Metadata = dict[str, dg.MetadataValue | int | float | str]
 
@@ -80,20 +83,47 @@ def score_metadata(folder: Path, manifest: Manifest) -> Metadata:
     }
 
 
-def publication_metadata(record: PublishRecord, part: Path, table: Path, seconds: float) -> Metadata:
+def publication_metadata(done: Published, table: Path, seconds: float) -> Metadata:
     """What readers now see, and where."""
-    return {
+    record = done.record
+    shown: Metadata = {
         "dagster/row_count": record.rows,
         "day": record.day.isoformat(),
-        "bytes": part.stat().st_size,
+        "bytes": done.part.stat().st_size,
         "seconds": round(seconds, 3),
         "users_per_second": round(record.rows / seconds) if seconds > 0 else 0,
         "bundle_id": record.bundle_id,
-        "published_at": record.targets[OFFLINE].at.isoformat(timespec="seconds"),
-        "path": dg.MetadataValue.path(str(part)),
+        "published_at": record.published_at.isoformat(timespec="seconds"),
+        "path": dg.MetadataValue.path(str(done.part)),
         "table": dg.MetadataValue.path(str(table)),
         "key_digest": f"{record.keys.md5_sum:032x}",
+        "targets": dg.MetadataValue.table([dg.TableRecord(row) for row in target_rows(record)]),
     }
+    return shown | lookup_metadata(done)
+
+
+def lookup_metadata(done: Published) -> Metadata:
+    """What became of the lookups: the switch, the parity, the load."""
+    brought = done.brought
+    if brought is None:
+        return {}
+    before, after = brought.switch.before, brought.switch.after
+    return {
+        "online_from": "nothing" if before is None else before.id,
+        "online_to": "nothing" if after is None else after.id,
+        "online_parity": str(brought.parity),
+        "online_seconds": round(brought.seconds, 3),
+        "online_is_built": brought.is_built,
+        "online_expires_at": brought.version.expires_at.isoformat(timespec="minutes"),
+    }
+
+
+def target_rows(record: PublishRecord) -> list[dict[str, str | int | float | bool | None]]:
+    """One row a target of the publish record."""
+    return [
+        {"target": name, "state": target.state, "at": target.at.isoformat(timespec="seconds"), "note": target.note}
+        for name, target in record.targets.items()
+    ]
 
 
 def metric_table(metrics: Mapping[str, Any]) -> dg.MetadataValue:

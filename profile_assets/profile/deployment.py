@@ -8,6 +8,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from profile_assets.errors import ProfileError
+from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
 from profile_assets.features.spec import FeatureSettings
 from profile_assets.models.recipe import Recipe
 from profile_assets.models.settings import NetworkSettings, TrainingSettings
@@ -100,6 +101,12 @@ class Deployment:
         limits = Limits(**quality.model_dump(exclude={"suite"}))
         suite = None if quality.suite is None else self.root / quality.suite
         return Rules(contract=self.contract, limits=limits, suite=suite)
+
+    @property
+    def export(self) -> ExportSettings:
+        export = self.profile.export
+        online = None if export.online.store == "none" else OnlineSettings(**dict(export.online))
+        return ExportSettings(offline=export.offline, columns=export.columns, online=online)
 
     def today(self) -> dt.date:
         """The date in the profile's zone."""

@@ -189,10 +189,22 @@ class Quality(_Part):
     suite: str | None = Field(None, description="a Great Expectations suite of your own, as JSON; under PROFILE_DATA")
 
 
+class Online(_Part):
+    """Where single users are looked up."""
+
+    store: Literal["none", "sqlite", "redis"] = Field("sqlite", description="sqlite is embedded; redis is shared")
+    url_env: str = Field("PROFILE_REDIS_URL", description="name of the environment variable with the Redis address")
+    expires_hours: float = Field(72, gt=0, description="hours after the end of its day from which a score is expired")
+    keep_hours: float = Field(72, ge=1, description="hours that a replaced version is kept for a rollback")
+    rows_per_s: int | None = Field(None, ge=1, description="the most users loaded a second; default no bound")
+
+
 class Export(_Part):
     """Where scores are published."""
 
-    offline: Literal["parquet"] = Field("parquet", description="the table's format")
+    offline: Literal["parquet", "delta"] = Field("parquet", description="the table's format")
+    columns: tuple[str, ...] = Field((), description="columns of the contract that readers find beside the score")
+    online: Online = Field(Online(), description="lookups of single users")
 
 
 class Alerts(_Part):

@@ -14,12 +14,15 @@ from typing import Any, TypeGuard, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from profile_assets.feature_store.rows import SCHEMA
 from profile_assets.profile.fields import ContractColumn, Profile
+from profile_assets.storage.parts import PARTITION_COLUMN
 from profile_assets.storage.stages import ID_COLUMN
 from profile_assets.users.contract import Column, parse_type
 from profile_assets.users.query_text import asks_for_day
 
 _SECRETS = ("url_env",)  # where somebody may have written the URL itself
+TABLE_COLUMNS = (*SCHEMA.names, PARTITION_COLUMN)
 NOT_FEATURES = ("date", "timestamp", "list")
 
 
@@ -78,7 +81,13 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 def joint_mistakes(raw: Mapping[str, Any]) -> list[str]:
     """One line for each contradiction between fields. Anything misshapen is left to `field_mistakes`."""
     tables = [line for name in ("source", "labels") if name in raw for line in _table_mistakes(name, _table(raw, name))]
-    return [*tables, *_contract_mistakes(raw), *_feature_mistakes(raw), *_training_mistakes(raw)]
+    return [
+        *tables,
+        *_contract_mistakes(raw),
+        *_feature_mistakes(raw),
+        *_training_mistakes(raw),
+        *_export_mistakes(raw),
+    ]
 
 
 def _tables(value: Any) -> list[Mapping[str, Any]]:
@@ -188,3 +197,18 @@ def _gap_mistake(day: dt.date, last: dt.date, horizon_days: int) -> Iterator[str
     earliest = last + dt.timedelta(days=horizon_days)
     if day < earliest:
         yield f"training: {day} is measured, but labels up to {earliest} were trained on; measure later days"
+
+
+def _export_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
+    wanted = _table(raw, "export").get("columns")
+    names = [str(name) for name in wanted] if isinstance(wanted, list) else []
+    known = _column_names(raw)
+    for index, name in enumerate(names):
+        if name in TABLE_COLUMNS:
+            yield f"export.columns[{index}]: {name!r} is the table's own column; leave it out"
+        elif name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "add it to contract.columns"
+            yield f"export.columns[{index}]: {name!r} is no column of the contract; {hint}"
+        if name in names[:index]:
+            yield f"export.columns[{index}]: {name!r} stands twice; keep one"

@@ -29,6 +29,7 @@ from profile_assets.quality.scores_table import ScoreCounts
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import ParquetSink, open_parquet
+from profile_assets.storage.parts import part_of
 from profile_assets.storage.published import read_part_record
 from profile_assets.storage.stages import Staged, current
 from profile_assets.storage.verdicts import CHECKS, SUITE, Outcome
@@ -115,10 +116,10 @@ def judge_scores(
 def judge_export(layout: Layout, day: dt.date) -> tuple[Outcome, ...]:
     """The published file: exactly the scored users. Call it once the day is published."""
     check = "rows_match_scores"
-    scores, published = current(layout, USER_SCORES, day), read_part_record(layout, day)
-    if scores is None or published is None:
+    scores, published, part = current(layout, USER_SCORES, day), read_part_record(layout, day), part_of(layout, day)
+    if scores is None or published is None or part is None:
         return (Outcome(check=check, result="not_evaluated", detail=f"{day} lacks its scores or is not published"),)
-    with open_parquet(layout.offline_part(day)) as file:
+    with open_parquet(part) as file:
         rows = int(file.metadata.num_rows)
     return (publication_matches(check, published, rows, scores),)
 
@@ -157,7 +158,7 @@ def _scores_before(layout: Layout, baseline: Baseline | None, edges: tuple[float
     """The scores that readers see of the day compared with, in the same bins. CorruptError where it has not all."""
     if baseline is None:
         return None
-    part = layout.offline_part(baseline.day)
+    part = part_of(layout, baseline.day) or layout.offline_part(baseline.day)
     found = scores_table.count_scores([part], edges)
     if found.day.rows != baseline.rows:
         raise CorruptError(

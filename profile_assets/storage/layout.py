@@ -66,6 +66,11 @@ class Layout:
         return self.offline / f"ds={day.isoformat()}" / PART_FILE
 
     @property
+    def online(self) -> Path:
+        """The embedded store of single lookups: its versions, and the pointer to the one that is live."""
+        return self.home / "feature_store" / "online"
+
+    @property
     def publish_records(self) -> Path:
         return self.home / "feature_store" / "publish"
 

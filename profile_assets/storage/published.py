@@ -16,11 +16,13 @@ from typing import Any, Literal, get_args
 from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet
-from profile_assets.storage.layout import PART_FILE, Layout
+from profile_assets.storage.layout import Layout
 from profile_assets.storage.parquet import read_footer
+from profile_assets.storage.parts import days_of, part_of
 from profile_assets.storage.records import FORMAT, read_json
 
 OFFLINE = "offline"
+ONLINE = "online"
 FOOTER_KEY = "publish_record"
 
 State = Literal["done", "pending", "withdrawn"]
@@ -28,10 +30,11 @@ State = Literal["done", "pending", "withdrawn"]
 
 @dataclass(frozen=True, kw_only=True)
 class TargetState:
-    """Whether readers of one target see the day, and the UTC moment of which that is said."""
+    """Whether readers of one target see the day, and the UTC moment of which that is said; `note` says more."""
 
     state: State
     at: dt.datetime
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,11 @@ class PublishRecord:
         target = self.targets.get(OFFLINE)
         return target is not None and target.state == "done"
 
+    @property
+    def published_at(self) -> dt.datetime:
+        """Since when readers of the offline table see these rows."""
+        return self.targets[OFFLINE].at
+
     def to_json(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
@@ -66,9 +74,7 @@ class PublishRecord:
             "sources": dict(self.sources),
             "bundle_id": self.bundle_id,
             "null_rates": dict(self.null_rates),
-            "targets": {
-                name: {"state": target.state, "at": target.at.isoformat()} for name, target in self.targets.items()
-            },
+            "targets": {name: _target_to_json(target) for name, target in self.targets.items()},
         }
 
     @classmethod
@@ -85,10 +91,15 @@ class PublishRecord:
         )
 
 
+def _target_to_json(target: TargetState) -> dict[str, str]:
+    note = {"note": target.note} if target.note else {}
+    return {"state": target.state, "at": target.at.isoformat(), **note}
+
+
 def _target(value: Mapping[str, Any]) -> TargetState:
     if value["state"] not in get_args(State):
         raise ValueError(f"the state {value['state']!r}")
-    return TargetState(state=value["state"], at=dt.datetime.fromisoformat(value["at"]))
+    return TargetState(state=value["state"], at=dt.datetime.fromisoformat(value["at"]), note=value.get("note", ""))
 
 
 def read_record(layout: Layout, day: dt.date) -> PublishRecord | None:
@@ -103,16 +114,18 @@ def write_record(layout: Layout, record: PublishRecord) -> None:
 
 
 def published_days(layout: Layout) -> list[dt.date]:
-    """The days that readers of the offline table see, oldest first: those whose file is there."""
-    parts = layout.offline.glob(f"ds=????-??-??/{PART_FILE}")
-    return sorted(dt.date.fromisoformat(part.parent.name.removeprefix("ds=")) for part in parts)
+    """The days that readers of the offline table see, oldest first: those that the table has."""
+    return days_of(layout)
 
 
 def read_part_record(layout: Layout, day: dt.date) -> PublishRecord | None:
     """The record in the footer of the day's published file, which is the truth; None where there is no such file."""
-    path = layout.offline_part(day)
-    if not path.exists():
-        return None
+    path = part_of(layout, day)
+    return None if path is None else footer_record(path, day)
+
+
+def footer_record(path: Path, day: dt.date) -> PublishRecord:
+    """The record in the footer of a file of the table that holds `day`."""
     footer = read_footer(path)
     if FOOTER_KEY not in footer:
         raise CorruptError(f"{path} was not written by a publication", remedy=f"remove it and publish {day} again")

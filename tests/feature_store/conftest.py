@@ -79,8 +79,11 @@ class Pipeline:
         self.judge(day, raw, shards, scores)
         return raw, shards, scores
 
-    def publish(self, day, *, now=NOW):
-        return publish(self.layout, day, time_zone=ZONE, now=now)
+    def publish(self, day, *, now=NOW, **targets):
+        return self.publish_all(day, now=now, **targets).record
+
+    def publish_all(self, day, *, now=NOW, **targets):
+        return publish(self.layout, day, time_zone=ZONE, clock=lambda: now, **targets)
 
 
 @pytest.fixture

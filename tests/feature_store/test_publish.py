@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from profile_assets.errors import AccountingError, CorruptError, DataError, GateError, PermanentError
-from profile_assets.feature_store import offline
+from profile_assets.feature_store import rows as table_rows
 from profile_assets.feature_store.read import newest_day, read_day
 from profile_assets.storage.atomic import replace_file
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
@@ -100,13 +100,13 @@ def test_scores_of_other_users_are_refused_even_where_the_gate_said_pass(pipelin
 
 
 def test_a_write_that_doubles_as_many_rows_as_it_loses_publishes_nothing(pipeline, layout, day, monkeypatch):
-    real = offline._with_moments
+    real = table_rows._row_batch
 
-    def forgetful(batch, moments):
-        rows = real(batch, moments)
+    def forgetful(*arguments):
+        rows = real(*arguments)
         return rows.take(pa.array([1, *range(1, rows.num_rows)]))
 
-    monkeypatch.setattr(offline, "_with_moments", forgetful)
+    monkeypatch.setattr(table_rows, "_row_batch", forgetful)
     pipeline.run(day, IDS)
     with pytest.raises(AccountingError, match="holds 5 users, 5 were to be published, or they are not the same users"):
         pipeline.publish(day)

@@ -168,8 +168,8 @@ def test_a_publication_that_stands_is_not_completed_away(two_days, day):
 def test_other_targets_are_taken_back_first_and_again_after_a_death(two_days, day):
     seen = []
 
-    def take_back(withdrawal):
-        seen.append((withdrawal.day, two_days.offline_part(day).exists()))
+    def take_back(one):
+        seen.append((one, two_days.offline_part(day).exists()))
         if len(seen) == 1:
             raise DataError("the other store is down", remedy="start it")
 

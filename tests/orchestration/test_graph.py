@@ -46,6 +46,7 @@ def test_only_the_four_stages_are_partitioned(definitions: dg.Definitions):
 def test_the_checks(definitions: dg.Definitions):
     graph = definitions.resolve_asset_graph()
     assert sorted(f"{key.asset_key.path[-1]}: {key.name}" for key in graph.asset_check_keys) == [
+        "feature_store_export: online_parity",
         "feature_store_export: rows_match_scores",
         "published_scores: fresh",
         "published_scores: source_unchanged",

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from profile_assets.errors import ProfileError
+from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
 from profile_assets.profile import load_deployment, load_profile
 from profile_assets.profile.loading import default_profile
 
@@ -41,6 +42,12 @@ def test_the_rooms_get_what_the_file_says(write: Callable[[str], Path], minimal:
     assert [feature.name for feature in deployment.features] == ["balance", "country"]
     assert deployment.due_rule.hour == 2
     assert deployment.due_rule.start_day == dt.date(2026, 1, 1)
+
+
+def test_the_targets_are_what_the_file_says(write: Callable[[str], Path], minimal: str):
+    assert load_deployment(write(minimal), environment={}).export == ExportSettings(online=OnlineSettings())
+    text = minimal + '[export]\noffline = "delta"\ncolumns = ["country"]\n[export.online]\nstore = "none"\n'
+    assert load_deployment(write(text), environment={}).export == ExportSettings(offline="delta", columns=("country",))
 
 
 def test_weights_made_elsewhere_need_no_training(write: Callable[[str], Path], minimal: str):

@@ -227,3 +227,22 @@ def test_a_url_that_was_written_into_the_profile_is_not_repeated(write: Callable
 def test_a_list_is_no_feature(write: Callable[[str], Path], minimal: str):
     text = mistakes_of(write(minimal.replace('type = "float64"', 'type = "list<float32,8>"')))
     assert "model.features[0].name: 'balance' is a list<float32,8>; use numbers, bool or string" in text
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ('["contry"]', "export.columns[0]: 'contry' is no column of the contract; did you mean 'country'?"),
+        ('["country", "score"]', "export.columns[1]: 'score' is the table's own column; leave it out"),
+        ('["country", "ds"]', "export.columns[1]: 'ds' is the table's own column"),
+        ('["country", "country"]', "export.columns[1]: 'country' stands twice; keep one"),
+    ],
+)
+def test_columns_of_the_table_are_columns_of_the_contract(
+    write: Callable[[str], Path], minimal: str, columns: str, expected: str
+):
+    assert expected in mistakes_of(write(minimal + f"[export]\ncolumns = {columns}\n"))
+
+
+def test_a_store_that_is_none_of_ours_is_named(write: Callable[[str], Path], minimal: str):
+    assert "export.online.store: " in mistakes_of(write(minimal + '[export.online]\nstore = "memcached"\n'))

@@ -1,0 +1,353 @@
+"""The shared store: hashes of about 64 users in Redis, every key under the profile's name, ids only ever fields.
+
+    profile_assets:{<name>}:live              the live version, as JSON: the pointer
+    profile_assets:{<name>}:versions          hash: version id -> how many buckets it has, from before its first one
+    profile_assets:{<name>}:<id>:building     there, with a lifetime, while somebody builds that version
+    profile_assets:{<name>}:<id>:meta         the version as JSON, written last: with it, every bucket is there
+    profile_assets:{<name>}:<id>:<number>     a bucket: user id -> value (see `buckets`)
+
+Comparing and setting is one script. A version is let go in two steps, its meta first, and `advance` refuses one whose
+meta has a lifetime: so no bucket of a live version ever carries one. Only replaced versions have lifetimes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from profile_assets.errors import CorruptError, ProfileError, StorageError
+from profile_assets.feature_store.buckets import (
+    VALUE_BYTES,
+    Bucket,
+    Record,
+    bucket_number,
+    deal,
+    decode_rows,
+    decode_value,
+    num_buckets,
+)
+from profile_assets.feature_store.versions import Held, Pace, Switch, Version
+
+BUILDING_S = 600
+GRACE_S = 3600  # buckets outlive their meta, so that what has a meta is whole
+_KEYS_AT_ONCE = 512
+_TRIES = 10
+
+# KEYS: live, meta. ARGV: the version as JSON, its day. Answers what happened, and what was live.
+_ADVANCE = """
+local live = redis.call('GET', KEYS[1])
+if live and cjson.decode(live)['day'] > ARGV[2] then return {'newer', live} end
+local left = redis.call('TTL', KEYS[2])
+if left == -2 then return {'gone', live or ''} end
+if left ~= -1 then return {'retired', live or ''} end
+redis.call('SET', KEYS[1], ARGV[1])
+return {'done', live or ''}
+"""
+
+# KEYS: live, meta. ARGV: the id that must be live, the version to point to as JSON or nothing.
+_REPLACE = """
+local live = redis.call('GET', KEYS[1])
+if not live or cjson.decode(live)['id'] ~= ARGV[1] then return 'changed' end
+if ARGV[2] == '' then redis.call('DEL', KEYS[1]) return 'done' end
+local left = redis.call('TTL', KEYS[2])
+if left == -2 then return 'gone' end
+if left ~= -1 then return 'retired' end
+redis.call('SET', KEYS[1], ARGV[2])
+return 'done'
+"""
+
+# KEYS: live, meta, and buckets. ARGV: id, seconds for the meta, seconds for the buckets.
+_RETIRE = """
+local live = redis.call('GET', KEYS[1])
+if live and cjson.decode(live)['id'] == ARGV[1] then return 0 end
+if #KEYS == 2 then return redis.call('EXPIRE', KEYS[2], ARGV[2]) end
+if redis.call('TTL', KEYS[2]) == -1 then return 0 end
+for place = 3, #KEYS do redis.call('EXPIRE', KEYS[place], ARGV[3]) end
+return 1
+"""
+
+# KEYS: live, meta. ARGV: id.
+_FORGET = """
+local live = redis.call('GET', KEYS[1])
+if live and cjson.decode(live)['id'] == ARGV[1] then return 0 end
+redis.call('DEL', KEYS[2])
+return 1
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pointer:
+    """The pointer as it was last seen, and what it says."""
+
+    text: bytes | None = None
+    version: Version | None = None
+
+
+class RedisStore:
+    """See `versions.OnlineStore`; `client` is a redis.Redis. Nothing is asked of the server before the first call."""
+
+    def __init__(self, name: str, client: Any) -> None:
+        self._client = client
+        self._prefix = f"profile_assets:{{{name}}}"
+        self._live, self._names = f"{self._prefix}:live", f"{self._prefix}:versions"
+        self._pointer = _Pointer()
+        scripts = (_ADVANCE, _REPLACE, _RETIRE, _FORGET)
+        self._advance, self._replace, self._retire, self._forget = map(client.register_script, scripts)
+
+    def where(self) -> str:
+        return f"Redis under {self._prefix}"
+
+    def build(self, version: Version, rows: Iterable[pa.RecordBatch], pace: Pace) -> None:
+        count = num_buckets(version.rows)
+        with redis_errors():
+            self._require_keeping()
+            self._client.hset(self._names, version.id, str(count))
+            for buckets in deal(rows, count):
+                for piece in _pieces(buckets, pace.piece_rows):
+                    pace.loaded(self._load(version, piece))
+            with self._client.pipeline() as pipe:
+                pipe.set(self._key(version.id, "meta"), json.dumps(version.to_json()))
+                pipe.delete(self._key(version.id, "building"))
+                pipe.execute()
+
+    def held(self) -> list[Held]:
+        with redis_errors():
+            names = [name.decode() for name in self._client.hkeys(self._names)]
+            with self._client.pipeline() as pipe:
+                for name in names:
+                    pipe.get(self._key(name, "meta"))
+                    pipe.ttl(self._key(name, "meta"))
+                answers = pipe.execute()
+        now = dt.datetime.now(dt.UTC)
+        return [
+            Held(version=_version(meta), until=None if left < 0 else now + dt.timedelta(seconds=left))
+            for meta, left in zip(answers[::2], answers[1::2], strict=True)
+            if meta is not None
+        ]
+
+    def live(self) -> Version | None:
+        with redis_errors():
+            return self._remember(self._client.get(self._live)).version
+
+    def scan(self, version: Version) -> Iterator[pa.RecordBatch]:
+        for keys in self._bucket_keys(version.id, num_buckets(version.rows)):
+            with redis_errors(), self._client.pipeline(transaction=False) as pipe:
+                for key in keys:
+                    pipe.hgetall(key)
+                buckets = pipe.execute()
+            ids = pa.array([user for bucket in buckets for user in bucket], pa.binary()).cast(pa.string())
+            yield decode_rows(ids, b"".join(value for bucket in buckets for value in bucket.values()))
+
+    def read(self, ids: Sequence[str]) -> tuple[Version, dict[str, Record]] | None:
+        """One round trip: the version that was live last time is read, and the pointer after it.
+
+        Where that one is live still, the answer is its; else the version that is live now is read.
+        """
+        for _ in range(_TRIES):
+            pointer = self._pointer
+            if pointer.version is None:
+                with redis_errors():
+                    pointer = self._remember(self._client.get(self._live))
+            if pointer.version is None:
+                return None
+            is_there, found, now = self._fetch(pointer.version, ids)
+            if is_there and now == pointer.text:
+                return pointer.version, found
+            self._remember(now)
+        raise CorruptError(
+            f"{self.where()} points to a version that is not there", remedy="publish the newest day again"
+        )
+
+    def advance(self, version: Version) -> Switch:
+        arguments = [json.dumps(version.to_json()), version.day.isoformat()]
+        for _ in range(_TRIES):
+            with redis_errors():
+                self._keep(version)
+                happened, live = self._advance(keys=[self._live, self._key(version.id, "meta")], args=arguments)
+            before = _version(live) if live else None
+            if happened == b"newer":
+                return Switch(before=before, after=before)
+            if happened == b"done":
+                return Switch(before=before, after=version)
+            _require_there(version, happened)
+        raise StorageError(f"{version.id} is retired again and again", remedy="publish that day again")
+
+    def replace(self, seen: Version, to: Version | None) -> bool:
+        meta = self._key((to or seen).id, "meta")
+        for _ in range(_TRIES):
+            with redis_errors():
+                if to is not None:
+                    self._keep(to)
+                value = "" if to is None else json.dumps(to.to_json())
+                happened = self._replace(keys=[self._live, meta], args=[seen.id, value])
+            if happened in (b"done", b"changed"):
+                return bool(happened == b"done")
+            _require_there(to or seen, happened)
+        raise StorageError(f"{(to or seen).id} is retired again and again", remedy="try again")
+
+    def retire(self, version: Version, keep_s: int) -> None:
+        fixed, lifetimes = [self._live, self._key(version.id, "meta")], [version.id, keep_s, keep_s + GRACE_S]
+        with redis_errors():
+            if self._retire(keys=fixed, args=lifetimes):
+                for keys in self._bucket_keys(version.id, num_buckets(version.rows)):
+                    if not self._retire(keys=[*fixed, *keys], args=lifetimes):
+                        return
+
+    def remove(self, version: Version) -> None:
+        with redis_errors():
+            if self._forget(keys=[self._live, self._key(version.id, "meta")], args=[version.id]):
+                self._clear(version.id, num_buckets(version.rows))
+
+    def sweep(self) -> None:
+        """Clear versions that have no meta (any more) and that nobody builds."""
+        with redis_errors():
+            for name, count in self._client.hgetall(self._names).items():
+                version_id = name.decode()
+                if not self._client.exists(self._key(version_id, "meta"), self._key(version_id, "building")):
+                    self._clear(version_id, int(count))
+
+    def _load(self, version: Version, piece: Sequence[Bucket]) -> int:
+        with self._client.pipeline(transaction=False) as pipe:
+            # Each piece says anew that somebody is at it; first, so that a sweep never takes it for left over.
+            pipe.set(self._key(version.id, "building"), "1", ex=BUILDING_S)
+            for bucket in piece:
+                pipe.execute_command("HSET", self._key(version.id, bucket.number), *_fields(bucket))
+            pipe.execute()
+        return sum(len(bucket.lengths) for bucket in piece)
+
+    def _remember(self, text: bytes | None) -> _Pointer:
+        """The pointer, parsed only when it is another one."""
+        if text != self._pointer.text:
+            self._pointer = _Pointer(text=text, version=_version(text) if text else None)
+        return self._pointer
+
+    def _fetch(self, version: Version, ids: Sequence[str]) -> tuple[bool, dict[str, Record], bytes | None]:
+        """What the version has of these users; before it, whether it was whole afterwards; last, the pointer then.
+
+        A version goes meta first, so what was read before its meta was seen was read from all of it.
+        """
+        wanted: dict[int, list[str]] = defaultdict(list)
+        count = num_buckets(version.rows)
+        for user in ids:
+            wanted[bucket_number(user.encode(), count)].append(user)
+        with redis_errors(), self._client.pipeline(transaction=False) as pipe:
+            for number, users in wanted.items():
+                pipe.hmget(self._key(version.id, number), users)
+            pipe.exists(self._key(version.id, "meta"))
+            pipe.get(self._live)
+            *answers, is_there, pointer = pipe.execute()
+        pairs = zip((user for users in wanted.values() for user in users), (v for a in answers for v in a), strict=True)
+        return bool(is_there), {user: decode_value(value) for user, value in pairs if value is not None}, pointer
+
+    def _keep(self, version: Version) -> None:
+        """Take the lifetimes away, the meta's first: from then on no bucket gets one."""
+        if self._client.persist(self._key(version.id, "meta")):
+            for keys in self._bucket_keys(version.id, num_buckets(version.rows)):
+                with self._client.pipeline(transaction=False) as pipe:
+                    for key in keys:
+                        pipe.persist(key)
+                    pipe.execute()
+
+    def _clear(self, version_id: str, count: int) -> None:
+        for keys in self._bucket_keys(version_id, count):
+            self._client.unlink(*keys)
+        self._client.unlink(self._key(version_id, "building"))
+        self._client.hdel(self._names, version_id)
+
+    def _bucket_keys(self, version_id: str, count: int) -> Iterator[list[str]]:
+        for start in range(0, count, _KEYS_AT_ONCE):
+            yield [self._key(version_id, number) for number in range(start, min(start + _KEYS_AT_ONCE, count))]
+
+    def _key(self, version_id: str, what: str | int) -> str:
+        return f"{self._prefix}:{version_id}:{what}"
+
+    def _require_keeping(self) -> None:
+        """A server that throws keys away when it is full would lose users silently."""
+        memory = self._client.info("memory")
+        if memory.get("maxmemory") and str(memory.get("maxmemory_policy")).startswith("allkeys"):
+            raise ProfileError(
+                f"the Redis server may evict any key when it is full ({memory['maxmemory_policy']})",
+                remedy="set its maxmemory-policy to noeviction or volatile-ttl",
+            )
+
+
+def connect(name: str, url: str, *, timeout_s: float = 10.0, retries: int = 3) -> RedisStore:
+    """The store of a profile on the server at `url`. ProfileError where the package or the address is no good."""
+    try:
+        from redis import Redis
+        from redis.backoff import ExponentialBackoff
+        from redis.retry import Retry
+    except ImportError as error:
+        raise ProfileError(
+            "lookups in Redis need the package redis", remedy="pip install 'profile-assets[redis]'"
+        ) from error
+    try:
+        client = Redis.from_url(
+            url,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=Retry(ExponentialBackoff(cap=2.0, base=0.1), retries),
+        )
+    except ValueError as error:  # the address may hold a password: it is not repeated
+        raise ProfileError("the Redis address is none", remedy="write it as redis://host:6379/0") from error
+    return RedisStore(name, client)
+
+
+@contextlib.contextmanager
+def redis_errors() -> Iterator[None]:
+    """What the client raises, as errors of ours. The address is never in them."""
+    from redis import exceptions
+
+    try:
+        yield
+    except exceptions.AuthenticationError as error:
+        raise ProfileError("Redis refused the user or password", remedy="correct the address it is given") from error
+    except exceptions.RedisError as error:
+        raise StorageError(
+            f"Redis cannot be used: {type(error).__name__}: {error}", remedy="see that it is up, then try again"
+        ) from error
+
+
+def _pieces(buckets: Sequence[Bucket], rows: int) -> Iterator[list[Bucket]]:
+    """The buckets in pieces of at most that many rows, or one bucket."""
+    piece: list[Bucket] = []
+    size = 0
+    for bucket in buckets:
+        if piece and size + len(bucket.lengths) > rows:
+            yield piece
+            piece, size = [], 0
+        piece.append(bucket)
+        size += len(bucket.lengths)
+    if piece:
+        yield piece
+
+
+def _fields(bucket: Bucket) -> list[bytes]:
+    """Ids and values in turn."""
+    fields: list[bytes] = []
+    ids, values = bytes(bucket.ids), bytes(bucket.values)
+    start = 0
+    for place, length in enumerate(bucket.lengths.tolist()):
+        fields += (ids[start : start + length], values[place * VALUE_BYTES : (place + 1) * VALUE_BYTES])
+        start += length
+    return fields
+
+
+def _version(text: Any) -> Version:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise CorruptError(f"Redis holds no version: {error}", remedy="publish the newest day again") from error
+    return Version.from_json(value)
+
+
+def _require_there(version: Version, happened: bytes) -> None:
+    if happened == b"gone":
+        raise StorageError(f"the version {version.id} is gone", remedy=f"publish {version.day} again")

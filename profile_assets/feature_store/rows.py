@@ -1,0 +1,200 @@
+"""The published rows of a day: one Parquet file, built from the scores out of sight and audited by reading it again.
+
+Every format of the table makes this same file visible. It has no column `ds` (the folder says it), and its footer
+carries the publish record, which is thus never lost with a crash. Features that ride along come from the day's shards,
+whose files have the rows of the score files in the same order; that is checked id by id, never assumed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from profile_assets.errors import AccountingError, ContractError, CorruptError, DataError
+from profile_assets.storage.atomic import empty_folder
+from profile_assets.storage.days import day_end
+from profile_assets.storage.keys import KeySet, key_set_of
+from profile_assets.storage.layout import EXPORT, PART_FILE, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.parquet import ParquetSink, iter_batches, open_parquet
+from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord
+from profile_assets.storage.records import FileEntry, Manifest
+from profile_assets.storage.stages import ID_COLUMN
+
+FULL = "full"
+ROUTES = (FULL,)
+"""How a score may have come about: `full` is a forward pass of the day. Only ever appended to."""
+
+_MOMENT = pa.timestamp("us", tz="UTC")
+SCHEMA = pa.schema(
+    [
+        (ID_COLUMN, pa.string()),
+        ("score", pa.float32()),
+        ("bundle_id", pa.string()),
+        ("route", pa.string()),
+        ("event_timestamp", _MOMENT),
+        ("published_at", _MOMENT),
+    ]
+)
+
+
+def table_schema(layout: Layout, day: dt.date, shards: Manifest, columns: Sequence[str]) -> pa.Schema:
+    """The table's own columns and, after them, those that ride along, in the types they landed in.
+
+    Raises ContractError for a column that the day's shards lack.
+    """
+    with open_parquet(layout.stage(USER_SHARDS, day) / shards.files[0].name) as file:
+        landed = file.schema_arrow
+    missing = [name for name in columns if name not in landed.names]
+    if missing:
+        raise ContractError(
+            f"{day} has no column {', '.join(missing)}, which export.columns names",
+            remedy="name columns of the contract there, then run the day again from the first stage",
+        )
+    return pa.schema([*SCHEMA, *(pa.field(name, _plain(landed.field(name).type)) for name in columns)])
+
+
+def stage_rows(
+    layout: Layout,
+    scores: Manifest,
+    shards: Manifest,
+    record: PublishRecord,
+    *,
+    schema: pa.Schema,
+    time_zone: str,
+) -> Path:
+    """Build the day's file in staging and audit it: the path to commit from.
+
+    `record` says what is published; its offline target's moment becomes `published_at`. `event_timestamp` is the
+    day's end in `time_zone`. Raises AccountingError, DataError or CorruptError where the file is not what it says.
+    """
+    path = empty_folder(layout.staging(EXPORT, record.day)) / PART_FILE
+    constants = (FULL, day_end(record.day, time_zone), record.targets[OFFLINE].at)
+    # Ids are all different and scores nearly so: a dictionary of them would only cost.
+    repeated = ["bundle_id", "route", "event_timestamp", "published_at"]
+    repeated += [field.name for field in schema if field.name not in SCHEMA.names and pa.types.is_string(field.type)]
+    with ParquetSink(path, schema, footer={FOOTER_KEY: json.dumps(record.to_json())}, dictionary=repeated) as sink:
+        for scored, landed in _pairs(layout, record.day, scores, shards, schema):
+            sink.write(_row_batch(scored, landed, constants, schema))
+    if not has_columns(path, schema):
+        raise CorruptError(f"{path} has not the columns of the table", remedy="publish its day again")
+    audit(path, record)
+    return path
+
+
+def has_columns(path: Path, schema: pa.Schema) -> bool:
+    """Whether the file has exactly these columns, in this order."""
+    with open_parquet(path) as file:
+        found: pa.Schema = file.schema_arrow
+    return bool(found.remove_metadata().equals(schema))
+
+
+def audit(path: Path, record: PublishRecord) -> None:
+    """Read every value of the file again and hold it against the record: columns, users, bundle, scores."""
+    keys = KeySet()
+    for batch in iter_batches(path):
+        _require_columns(path, batch.schema)
+        _require_no_nulls(path, batch)
+        keys += key_set_of(batch.column(ID_COLUMN))
+        _require_scores(path, batch, record.bundle_id)
+    if keys != record.keys or keys.count != record.rows:
+        raise AccountingError(
+            f"{path} holds {keys.count} users, {record.rows} were to be published, or they are not the same users",
+            remedy=f"run user_scores of {record.day} again, then publish it",
+        )
+
+
+def _pairs(
+    layout: Layout, day: dt.date, scores: Manifest, shards: Manifest, schema: pa.Schema
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    """The day's scores, and the same users' landed columns where any ride along."""
+    columns = [name for name in schema.names if name not in SCHEMA.names]
+    landed = {entry.name: entry for entry in shards.files}
+    for entry in scores.files:
+        scored = iter_batches(layout.stage(USER_SCORES, day) / entry.name, columns=[ID_COLUMN, "score", "bundle_id"])
+        if not columns:
+            yield from ((batch, None) for batch in scored)
+        else:
+            yield from _joined(layout, day, entry, scored, landed.get(entry.name), columns)
+
+
+def _joined(
+    layout: Layout,
+    day: dt.date,
+    entry: FileEntry,
+    scored: Iterator[pa.RecordBatch],
+    shard: FileEntry | None,
+    columns: Sequence[str],
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    if shard is None or shard.keys != entry.keys:
+        raise AccountingError(
+            f"{entry.name} of {day} has scores of other users than the shard of that name",
+            remedy=f"run user_scores of {day} again",
+        )
+    landed = iter_batches(layout.stage(USER_SHARDS, day) / shard.name, columns=[ID_COLUMN, *columns])
+    for left, right in _cut_alike(scored, landed):
+        if not left.column(ID_COLUMN).cast(pa.string()).equals(right.column(ID_COLUMN).cast(pa.string())):
+            raise AccountingError(
+                f"{entry.name} of {day} has not the users of its shard in the shard's order",
+                remedy=f"run user_scores of {day} again",
+            )
+        yield left, right
+
+
+def _cut_alike(
+    left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Two streams of as many rows, each cut where the other one is."""
+    one, other = next(left, None), next(right, None)
+    while one is not None and other is not None:
+        rows = min(one.num_rows, other.num_rows)
+        if rows:
+            yield one.slice(0, rows), other.slice(0, rows)
+        one = one.slice(rows) if rows < one.num_rows else next(left, None)
+        other = other.slice(rows) if rows < other.num_rows else next(right, None)
+
+
+def _row_batch(
+    scored: pa.RecordBatch,
+    landed: pa.RecordBatch | None,
+    constants: tuple[str, dt.datetime, dt.datetime],
+    schema: pa.Schema,
+) -> pa.RecordBatch:
+    """One batch in the table's schema; route and moments are the same in every row."""
+    columns = {name: scored.column(name) for name in scored.schema.names}
+    for name, value in zip(("route", "event_timestamp", "published_at"), constants, strict=True):
+        columns[name] = pa.repeat(pa.scalar(value, type=SCHEMA.field(name).type), scored.num_rows)
+    if landed is not None:
+        columns |= {name: landed.column(name) for name in landed.schema.names if name != ID_COLUMN}
+    return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Text as plain text, whatever its encoding in the shards."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_large_string(value) else value
+
+
+def _require_columns(path: Path, found: pa.Schema) -> None:
+    if list(found)[: len(SCHEMA)] != list(SCHEMA):
+        raise CorruptError(f"{path} has not the columns of the table", remedy="publish its day again")
+
+
+def _require_no_nulls(path: Path, batch: pa.RecordBatch) -> None:
+    missing = [name for name in SCHEMA.names if batch.column(name).null_count]
+    if missing:
+        raise DataError(f"{path} has nulls in {', '.join(missing)}", remedy="run user_scores of its day again")
+
+
+def _require_scores(path: Path, batch: pa.RecordBatch, bundle_id: str) -> None:
+    remedy = "run user_scores of its day again"
+    if not np.isfinite(batch.column("score").to_numpy()).all():
+        raise DataError(f"{path} has scores that are no finite number", remedy=remedy)
+    others = pc.unique(batch.column("bundle_id")).to_pylist()
+    if set(others) - {bundle_id}:
+        raise DataError(f"{path} has scores of {', '.join(others)} beside {bundle_id}", remedy=remedy)
