@@ -19,7 +19,7 @@ from profile_assets.errors import GateError, PermanentError, TransientError
 from profile_assets.quality.gates import Baselines
 from profile_assets.storage import verdicts
 from profile_assets.storage.atomic import locked
-from profile_assets.storage.layout import Layout
+from profile_assets.storage.layout import EXPORT, Layout
 from profile_assets.storage.stages import Staged
 from profile_assets.storage.verdicts import Outcome, Release, StageVerdict
 
@@ -180,14 +180,24 @@ def _cell(value: object) -> str | int | float | bool:
     return value if isinstance(value, str | int | float | bool) else "—" if value is None else str(value)
 
 
+_STAGED = (
+    "Nothing was published; the staged data was kept -> look at the failed checks, mend the source or the limit in the "
+    "profile, and run the day again; if the data is right all the same, "
+    '`profile-assets release {day} --check {check} --why "..."` first'
+)
+_PUBLISHED = (
+    "The day had passed its gates and is published -> look at the failed check at once; "
+    '`profile-assets withdraw {day} --why "..."` takes the day back, and running it again publishes it anew'
+)
+
+
 def stop_if_failed(verdict: StageVerdict, day: dt.date) -> None:
     """Raise `Failure`, naming each check that does not let the day through."""
     stage, stopped = verdict.stage, verdict.stopping
     if stopped:
+        left = _PUBLISHED if stage == EXPORT else _STAGED
         reasons = "".join(f"\n  {outcome.check} ({outcome.result}): {outcome.detail}" for outcome in stopped)
         raise dg.Failure(
-            description=f"{stage} of {day} did not pass:{reasons}\nNothing was published; the staged data was kept "
-            "-> look at the failed checks, mend the source or the limit in the profile, and run the day again; if the "
-            f'data is right all the same, `profile-assets release {day} --check {stopped[0].check} --why "..."` first',
+            description=f"{stage} of {day} did not pass:{reasons}\n" + left.format(day=day, check=stopped[0].check),
             allow_retries=False,
         )

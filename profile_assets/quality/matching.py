@@ -57,16 +57,16 @@ def _quarantined(layout: Layout, day: dt.date, staged: Staged) -> KeySet:
     return KeySet.total(key_set_of_rows(batch) for batch in iter_batches(folder / QUARANTINE_FILE))
 
 
-def publication_matches(check: str, published: PublishRecord, rows_on_disk: int, scores: Manifest) -> Outcome:
-    """Whether the published rows are those of the day's scores. The record's keys were read from the published file."""
+def publication_matches(check: str, published: PublishRecord, seen: KeySet, scores: Manifest) -> Outcome:
+    """Whether the published users are those that were scored. `seen` is what the published file holds, read again."""
     reasons = []
     if published.sources.get(scores.stage) != scores.digest:
         reasons.append("what is published was made from other scores")
-    if rows_on_disk != published.rows:
-        reasons.append(f"the published file has {rows_on_disk} rows, its footer says {published.rows}")
-    if published.keys != scores.keys:
+    if seen.count != published.rows:
+        reasons.append(f"the published file has {seen.count} rows, its footer says {published.rows}")
+    if seen != scores.keys or published.keys != scores.keys:
         reasons.append("the published users are not those that were scored")
-    return _outcome(check, rows_on_disk, scores.rows, reasons, [])
+    return _outcome(check, seen.count, scores.rows, reasons, [])
 
 
 def _outcome(check: str, rows: int, expected: int, reasons: list[str], table: list[dict[str, object]]) -> Outcome:
