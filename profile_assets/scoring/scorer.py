@@ -24,6 +24,7 @@ from profile_assets.models.bundle_files import bins_of
 from profile_assets.scoring.devices import resolve, torch_threads
 from profile_assets.scoring.pipeline import ahead, even_blocks
 from profile_assets.scoring.settings import BATCH_MULTIPLE, ScoringSettings
+from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, is_text, iter_batches, open_parquet
 from profile_assets.storage.stages import ID_COLUMN
 
@@ -38,6 +39,13 @@ UNKNOWN = "unknown"  # footer key, JSON: by category, how many values training h
 HISTOGRAMS = "histograms"  # footer key, JSON: by feature, how many rows in each of the bundle's bins
 _CACHED = 2  # the bundle that scores and the one before it
 _SHOWN = 5
+
+
+def score_sink(target: Path, footer: Mapping[str, str] | None = None) -> ParquetSink:
+    """Ids and scores are nearly all different, and the file is read whole: no dictionary of them, no statistics."""
+    return ParquetSink(
+        target, SCORE_SCHEMA, footer=footer, dictionary=[BUNDLE_COLUMN], compression="lz4", has_statistics=False
+    )
 
 
 @functools.lru_cache(maxsize=_CACHED)
@@ -124,7 +132,7 @@ class Scorer:
         The footer gets BATCH_ROWS, UNKNOWN and HISTOGRAMS beside the entries given.
         """
         counts = Counts(self.bundle.spec, self.bins)
-        with ParquetSink(target, SCORE_SCHEMA, footer=footer, dictionary=[BUNDLE_COLUMN], has_statistics=False) as sink:
+        with steady_memory(), score_sink(target, footer) as sink:
             for rows in ahead(self._scored(ahead(counts.watch(self._encoded(source))))):
                 sink.write(rows)
             sink.add_footer({BATCH_ROWS: str(self.batch_rows), **counts.footer})
