@@ -30,7 +30,7 @@ class IdOrder:
             self.count += len(chunk)
             self._nulls += chunk.null_count
             self._lengths.update(np.diff(offsets).tobytes())
-            self._text.update(memoryview(data[offsets[0] : offsets[-1]]))
+            self._text.update(data[offsets[0] : offsets[-1]].data)
 
     def is_that_of(self, other: IdOrder) -> bool:
         """Whether the same ids came by in the same order. Null is no id: with one, nothing is the same."""
