@@ -1,4 +1,4 @@
-"""What is counted of the rows of one file while they are scored, for the gates and the pictures to read in its footer."""
+"""What is counted of the rows of a file while they are scored, for the gates and pictures to read in its footer."""
 
 from __future__ import annotations
 
