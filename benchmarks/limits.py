@@ -16,13 +16,11 @@ import torch
 from benchmarks.child import Job, measured, read_job
 from profile_assets.features.encode import Encoded, encode
 from profile_assets.models.bundle import Bundle, load_bundle
+from profile_assets.scoring.scorer import SCORE_SCHEMA, score_sink
 from profile_assets.storage.keys import md5_words
-from profile_assets.storage.parquet import ParquetSink, iter_batches
+from profile_assets.storage.parquet import iter_batches
 
 BATCH_ROWS = 4096
-SCORES_SCHEMA = pa.schema(
-    [("user_id", pa.string()), ("score", pa.float32()), ("bundle_id", pa.dictionary(pa.int32(), pa.string()))]
-)
 
 
 def main() -> None:
@@ -73,8 +71,8 @@ def write(job: Job, bundle: Bundle) -> None:
     for batch in _rows(job, bundle):
         score = pa.array(scores.random(batch.num_rows, dtype=np.float32))
         bundle_id = pa.DictionaryArray.from_arrays(np.zeros(batch.num_rows, np.int32), [bundle.id])
-        tables.append(pa.record_batch([batch.column(0), score, bundle_id], schema=SCORES_SCHEMA))
-    with measured(), ParquetSink(job.target(Path("scores.parquet")), SCORES_SCHEMA, dictionary=["bundle_id"]) as sink:
+        tables.append(pa.record_batch([batch.column(0), score, bundle_id], schema=SCORE_SCHEMA))
+    with measured(), score_sink(job.target(Path("scores.parquet"))) as sink:
         for table in tables:
             sink.write(table)
 

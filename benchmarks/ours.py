@@ -1,4 +1,4 @@
-"""Our scorer over files of users, from disk to disk.
+"""Our scorer over files of users, from disk to disk, by the engines of a day, so that what was written is read again.
 
 Options: `processes` (1: in this process). Processes are started, and have loaded the network, before the clock runs:
 in a day they live as long as the day does. What starting costs stands beside the result.
@@ -6,56 +6,61 @@ in a day they live as long as the day does. What starting costs stands beside th
 
 from __future__ import annotations
 
-import multiprocessing as mp
-from multiprocessing.queues import SimpleQueue
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from benchmarks.child import Job, measured, read_job
+from profile_assets.scoring.engines.here import score_here
+from profile_assets.scoring.engines.local import Workers
 from profile_assets.scoring.scorer import scorer_for
 from profile_assets.scoring.settings import ScoringSettings
+from profile_assets.scoring.shard import ShardTask
+from profile_assets.storage.stages import describe
+
+SETTINGS = ScoringSettings(device="cpu")
 
 
 def main() -> None:
     """Score every file of the job."""
     job = read_job()
-    if job.options.get("processes", 1) == 1:
-        _in_this_process(job)
-    else:
-        _in_processes(job, job.options["processes"])
+    tasks = [_task(job, source) for source in job.files]
+    count = job.options.get("processes", 1)
+    if count == 1:
+        scorer_for(job.bundle, SETTINGS)
+        with measured():
+            list(score_here(tasks))
+        return
+    with Workers(count, gpus=0) as workers:
+        list(workers.score(list(_warm_up(job, count))))
+        with measured():
+            list(workers.score(tasks))
 
 
-def _in_this_process(job: Job) -> None:
-    scorer = scorer_for(job.bundle, ScoringSettings(device="cpu"))
-    with measured():
-        for source in job.files:
-            scorer.score_file(source, job.target(source))
+def _task(job: Job, source: Path) -> ShardTask:
+    return ShardTask(
+        source=source,
+        target=job.target(source),
+        bundle_path=job.bundle,
+        settings=SETTINGS,
+        fingerprint="",
+        keys=describe(source).keys,
+    )
 
 
-def _in_processes(job: Job, count: int) -> None:
-    context = mp.get_context("spawn")
-    waiting, done = context.SimpleQueue(), context.SimpleQueue()
-    workers = [context.Process(target=_work, args=(job, waiting, done), daemon=True) for _ in range(count)]
-    for worker in workers:
-        worker.start()
-    for _ in workers:
-        done.get()  # each says once that it is ready
-    with measured():
-        for source in job.files:
-            waiting.put(source)
-        for _ in job.files:
-            done.get()
-    for _ in workers:
-        waiting.put(None)
-    for worker in workers:
-        worker.join()
-
-
-def _work(job: Job, waiting: SimpleQueue[Path | None], done: SimpleQueue[str]) -> None:
-    scorer = scorer_for(job.bundle, ScoringSettings(device="cpu"))
-    done.put("ready")
-    while (source := waiting.get()) is not None:
-        scorer.score_file(source, job.target(source))
-        done.put(source.name)
+def _warm_up(job: Job, count: int) -> Iterator[ShardTask]:
+    """A few users for each process to score, so that each has loaded the network."""
+    folder = job.out.with_name(f"{job.out.name}.warm")
+    folder.mkdir(exist_ok=True)
+    users = next(pq.ParquetFile(job.files[0]).iter_batches(batch_size=1000))
+    warm = Job(files=(), bundle=job.bundle, out=job.out.with_name(f"{job.out.name}.warmed"))
+    warm.out.mkdir(exist_ok=True)
+    for number in range(count):
+        source = folder / f"{number}.parquet"
+        with pq.ParquetWriter(source, users.schema) as writer:
+            writer.write_batch(users)
+        yield _task(warm, source)
 
 
 if __name__ == "__main__":

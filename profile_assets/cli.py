@@ -21,8 +21,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich is half of what --help would take
 )
-demo = typer.Typer(no_args_is_help=True, help="Data to try it with.")
+demo = typer.Typer(no_args_is_help=True, help="Data to try it with.", rich_markup_mode=None)
 app.add_typer(demo, name="demo")
 online = typer.Typer(no_args_is_help=True, help="Lookups of single users.")
 app.add_typer(online, name="online")

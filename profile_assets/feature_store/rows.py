@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from profile_assets.errors import AccountingError, ContractError, CorruptError, DataError
 from profile_assets.storage.atomic import empty_folder
 from profile_assets.storage.days import day_end
-from profile_assets.storage.keys import KeySet, key_set_of
 from profile_assets.storage.layout import EXPORT, PART_FILE, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import ParquetSink, iter_batches, open_parquet
 from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord
 from profile_assets.storage.records import FileEntry, Manifest
-from profile_assets.storage.stages import ID_COLUMN
+from profile_assets.storage.stages import ID_COLUMN, keys_on_disk
+from profile_assets.storage.written import IdOrder, Written
 
 FULL = "full"
 ROUTES = (FULL,)
@@ -79,11 +79,13 @@ def stage_rows(
     repeated = ["bundle_id", "route", "event_timestamp", "published_at"]
     repeated += [field.name for field in schema if field.name not in SCHEMA.names and pa.types.is_string(field.type)]
     with ParquetSink(path, schema, footer={FOOTER_KEY: json.dumps(record.to_json())}, dictionary=repeated) as sink:
+        written = Written(keys=scores.keys)
         for scored, landed in _pairs(layout, record.day, scores, shards, schema):
+            written.order.add(scored.column(ID_COLUMN))
             sink.write(_row_batch(scored, landed, constants, schema))
     if not has_columns(path, schema):
         raise CorruptError(f"{path} has not the columns of the table", remedy="publish its day again")
-    audit(path, record)
+    audit(path, record, written)
     return path
 
 
@@ -94,14 +96,18 @@ def has_columns(path: Path, schema: pa.Schema) -> bool:
     return bool(found.remove_metadata().equals(schema))
 
 
-def audit(path: Path, record: PublishRecord) -> None:
-    """Read every value of the file again and hold it against the record: columns, users, bundle, scores."""
-    keys = KeySet()
+def audit(path: Path, record: PublishRecord, written: Written | None = None) -> None:
+    """Read every value of the file again and hold it against the record: columns, users, bundle, scores.
+
+    `written`: the ids that were handed to the file, where that was just now; it spares the hashing of them.
+    """
+    order = IdOrder()
     for batch in iter_batches(path):
         _require_columns(path, batch.schema)
         _require_no_nulls(path, batch)
-        keys += key_set_of(batch.column(ID_COLUMN))
+        order.add(batch.column(ID_COLUMN))
         _require_scores(path, batch, record.bundle_id)
+    keys = written.keys if written is not None and written.are(order) else keys_on_disk(path)
     if keys != record.keys or keys.count != record.rows:
         raise AccountingError(
             f"{path} holds {keys.count} users, {record.rows} were to be published, or they are not the same users",
@@ -195,6 +201,6 @@ def _require_scores(path: Path, batch: pa.RecordBatch, bundle_id: str) -> None:
     remedy = "run user_scores of its day again"
     if not np.isfinite(batch.column("score").to_numpy()).all():
         raise DataError(f"{path} has scores that are no finite number", remedy=remedy)
-    others = pc.unique(batch.column("bundle_id")).to_pylist()
-    if set(others) - {bundle_id}:
+    if not pc.all(pc.equal(batch.column("bundle_id"), bundle_id)).as_py():
+        others = sorted(set(pc.unique(batch.column("bundle_id")).to_pylist()) - {bundle_id})
         raise DataError(f"{path} has scores of {', '.join(others)} beside {bundle_id}", remedy=remedy)

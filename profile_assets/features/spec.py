@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from profile_assets.errors import BundleError, ContractError, DataError
 from profile_assets.features.columns import as_numbers, chunks_of, kind_of, text_counts
+from profile_assets.features.recent import Recent
 from profile_assets.storage.records import digest_of
 
 FORMAT = 1
@@ -67,6 +68,11 @@ class CategoricalFeature:
     def values(self) -> pa.Array:
         """The vocabulary as Arrow text, made once."""
         return pa.array(self.vocabulary, pa.string())
+
+    @cached_property
+    def recent(self) -> Recent:
+        """What became of the dictionary that was looked up last."""
+        return Recent()
 
 
 @dataclass(frozen=True, kw_only=True)

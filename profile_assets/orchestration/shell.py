@@ -126,6 +126,8 @@ def shard_logger(context: dg.AssetExecutionContext) -> Callable[[ShardDone], Non
     def log(shard: ShardDone) -> None:
         how = "kept" if shard.is_kept else f"scored in {shard.seconds:.2f} s"
         context.log.info(f"{shard.name}: {shard.rows:,} users {how}; {shard.done} of {shard.total}")
+        if shard.halved_to is not None:
+            context.log.warning(f"{shard.name}: memory was short, forwards of {shard.halved_to:,} rows")
 
     return log
 

@@ -92,7 +92,11 @@ class Deployment:
 
     @property
     def scoring(self) -> ScoringSettings:
-        return ScoringSettings(**dict(self.profile.scoring))
+        fields = dict(self.profile.scoring)
+        if fields["batch_rows"] is None:
+            del fields["batch_rows"]
+            fields["finds_batch"] = True
+        return ScoringSettings(**fields)
 
     @property
     def rules(self) -> Rules:

@@ -166,7 +166,12 @@ class Shards(_Part):
 class Scoring(_Part):
     """How the network is run."""
 
-    batch_rows: int = Field(4096, ge=256, multiple_of=256, description="rows of every forward; the last is padded")
+    batch_rows: int | None = Field(
+        None,
+        ge=256,
+        multiple_of=256,
+        description="rows of every forward, the last padded; by default 4096 on a CPU, and on a GPU what is found best",
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one")
     threads: int = Field(1, ge=1, description="torch threads of a process; more than 1 slows busy machines")
     workers: int | None = Field(None, ge=1, description="processes; by default one per core or GPU, as memory allows")

@@ -24,6 +24,7 @@ from profile_assets.scoring.engines.local import score_on_this_machine
 from profile_assets.scoring.fingerprint import code_version, fingerprint
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.scoring.shard import ShardResult, ShardTask, has_fingerprint, kept_shard
+from profile_assets.scoring.tuning import settled
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.records import Manifest
@@ -34,7 +35,10 @@ PARTS = f"{USER_SCORES}_parts"
 
 @dataclass(frozen=True, kw_only=True)
 class ShardDone:
-    """A shard is finished: the `done`-th of `total`. `is_kept` where an earlier run had scored it."""
+    """A shard is finished: the `done`-th of `total`. `is_kept` where an earlier run had scored it.
+
+    `halved_to` is the shape of its forwards where memory did not hold the one that was meant.
+    """
 
     name: str
     rows: int
@@ -42,6 +46,7 @@ class ShardDone:
     is_kept: bool
     done: int
     total: int
+    halved_to: int | None = None
 
 
 Progress = Callable[[ShardDone], None]
@@ -61,6 +66,7 @@ def score_day(
     Committed scores that would come out the same, and are whole, are handed back as they are.
     """
     began = time.perf_counter()
+    settings = settled(layout, bundle_path, settings)
     shards = require(layout, USER_SHARDS, day)
     made_from = {USER_SHARDS: shards.digest, "bundle": bundle_path.name, "code": code_version()}
     with _parts(layout, day) as parts:
@@ -185,6 +191,7 @@ def _score(
 ) -> dict[str, ShardResult]:
     """Every shard's result by its name: those kept, and the others as the engine finishes them."""
     results: dict[str, ShardResult] = {}
+    batch_rows = max((task.settings.batch_rows for task in tasks), default=0)
 
     def finish(result: ShardResult, *, is_kept: bool) -> None:
         results[result.name] = result
@@ -196,6 +203,7 @@ def _score(
                 is_kept=is_kept,
                 done=len(results),
                 total=len(tasks),
+                halved_to=result.batch_rows if result.batch_rows < batch_rows else None,
             )
         )
 

@@ -6,24 +6,30 @@ written by three threads that overlap, in bounded memory; ids and scores travel 
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import json
-from collections.abc import Generator, Iterator, Mapping
+import itertools
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import torch
 
 from profile_assets.errors import ScoringError
-from profile_assets.features.bins import Bins
 from profile_assets.features.encode import Encoded, encode
-from profile_assets.features.spec import FeatureSpec
 from profile_assets.models.bundle import Bundle, load_bundle
 from profile_assets.models.bundle_files import bins_of
+from profile_assets.scoring.counts import HISTOGRAMS as HISTOGRAMS  # part of what this module offers
+from profile_assets.scoring.counts import UNKNOWN as UNKNOWN
+from profile_assets.scoring.counts import Counts
 from profile_assets.scoring.devices import resolve, torch_threads
+from profile_assets.scoring.lanes import Lane, MakeLanes, make_lanes
 from profile_assets.scoring.pipeline import ahead, even_blocks
 from profile_assets.scoring.settings import BATCH_MULTIPLE, ScoringSettings
+from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, is_text, iter_batches, open_parquet
 from profile_assets.storage.stages import ID_COLUMN
 
@@ -34,10 +40,19 @@ SCORE_SCHEMA = pa.schema(
 )
 BLOCK_ROWS = 65_536  # encoded and written at once: each looks up the values of its dictionaries once
 BATCH_ROWS = "batch_rows"  # footer key: the shape in use, smaller than asked for where memory was short
-UNKNOWN = "unknown"  # footer key, JSON: by category, how many values training had never seen
-HISTOGRAMS = "histograms"  # footer key, JSON: by feature, how many rows in each of the bundle's bins
 _CACHED = 2  # the bundle that scores and the one before it
 _SHOWN = 5
+
+Ids: TypeAlias = pa.ChunkedArray | pa.Array
+_Block: TypeAlias = tuple[Ids | None, Encoded, np.ndarray]  # the last: its scores, filled batch by batch
+_Batch: TypeAlias = tuple[Lane, slice, _Block]
+
+
+def score_sink(target: Path, footer: Mapping[str, str] | None = None) -> ParquetSink:
+    """Ids and scores are nearly all different, and the file is read whole: no dictionary of them, no statistics."""
+    return ParquetSink(
+        target, SCORE_SCHEMA, footer=footer, dictionary=[BUNDLE_COLUMN], compression="lz4", has_statistics=False
+    )
 
 
 @functools.lru_cache(maxsize=_CACHED)
@@ -52,60 +67,92 @@ class Scorer:
     `batch_rows` is the shape in use: that of the settings, or smaller where the device's memory did not hold it.
     """
 
-    def __init__(self, bundle: Bundle, settings: ScoringSettings) -> None:
+    def __init__(self, bundle: Bundle, settings: ScoringSettings, *, lanes: MakeLanes = make_lanes) -> None:
         self.bundle = bundle
         self.bins = bins_of(bundle.metrics)
         self.threads = settings.threads
         self.device = resolve(settings.device)
         self.batch_rows = settings.batch_rows
-        self._numeric, self._categories = self._buffers()
+        self._make_lanes = lanes
+        self._lanes: Sequence[Lane] = ()
         self._settle()
 
-    def _buffers(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """What every forward reads: torch's memory, so that its alignment is always the same."""
-        spec = self.bundle.spec
-        return (
-            torch.zeros(2 * len(spec.numeric), self.batch_rows, dtype=torch.float32),
-            torch.zeros(len(spec.categorical), self.batch_rows, dtype=torch.int32),
-        )
-
     def _settle(self) -> None:
-        """Try one forward; halve the shape while the device has no memory for it."""
+        """Try one forward on every lane; halve the shape while the device has no memory for it."""
         while True:
             try:
                 with torch.inference_mode(), torch_threads(self.threads):
-                    self._forward()
+                    self._lanes = self._make_lanes(
+                        self.device,
+                        self.bundle.inference,
+                        2 * len(self.bundle.spec.numeric),
+                        len(self.bundle.spec.categorical),
+                        self.batch_rows,
+                    )
+                    for lane in self._lanes:
+                        lane.start()
+                    for lane in self._lanes:
+                        lane.finish()
             except torch.OutOfMemoryError as error:
-                if self.batch_rows // 2 < BATCH_MULTIPLE:
-                    raise ScoringError(
-                        f"{self.device} has no memory for {self.batch_rows} rows of bundle {self.bundle.id}",
-                        remedy="free its memory, or score on another device",
-                    ) from error
-                self.batch_rows //= 2
-                self._numeric, self._categories = self._buffers()
+                self._halve(error)
             else:
                 return
 
-    def _forward(self) -> torch.Tensor:
-        """Probabilities of the rows in the buffers, float32 of shape (batch_rows,)."""
-        logits: torch.Tensor = self.bundle.inference(self._numeric.to(self.device), self._categories.to(self.device))
-        return torch.sigmoid(logits).cpu()
+    def _halve(self, error: torch.OutOfMemoryError) -> None:
+        """Half the rows; ScoringError where that is less than the least shape."""
+        if self.batch_rows // 2 < BATCH_MULTIPLE:
+            raise ScoringError(
+                f"{self.device} has no memory for {self.batch_rows} rows of bundle {self.bundle.id}",
+                remedy="free its memory, or score on another device",
+            ) from error
+        self.batch_rows = self.batch_rows // 2 // BATCH_MULTIPLE * BATCH_MULTIPLE
+        self._lanes = ()
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
 
-    def score(self, encoded: Encoded, ids: pa.ChunkedArray | pa.Array | None = None) -> np.ndarray:
+    def score(self, encoded: Encoded, ids: Ids | None = None) -> np.ndarray:
         """Probabilities, float32 of shape (rows,). ScoringError naming the users whose number is none; see `ids`."""
-        scores = np.empty(encoded.rows, np.float32)
-        numeric, categories = self._numeric.numpy(), self._categories.numpy()
-        with torch.inference_mode(), torch_threads(self.threads):
-            for start in range(0, encoded.rows, self.batch_rows):
-                place = slice(start, start + self.batch_rows)
-                rows = min(self.batch_rows, encoded.rows - start)
-                numeric[:, :rows] = encoded.numeric[:, place]
-                categories[:, :rows] = encoded.categories[:, place]
-                scores[place] = self._forward().numpy()[:rows]
-        self._require_probabilities(scores, ids)
-        return scores
+        for _, _, scores in self._forwards([(ids, encoded)]):
+            return scores
+        return np.empty(0, np.float32)
 
-    def _require_probabilities(self, scores: np.ndarray, ids: pa.ChunkedArray | pa.Array | None) -> None:
+    def _forwards(
+        self, blocks: Iterable[tuple[Ids | None, Encoded]]
+    ) -> Iterator[tuple[Ids | None, Encoded, np.ndarray]]:
+        """Each block with its scores; blocks without rows are left out.
+
+        As many batches are under way as there are lanes, also from one block to the next, so that a GPU never waits.
+        """
+        under_way: deque[_Batch] = deque()
+        turns = itertools.cycle(self._lanes)
+        for ids, encoded in blocks:
+            block = (ids, encoded, np.empty(encoded.rows, np.float32))
+            for start in range(0, encoded.rows, self.batch_rows):
+                under_way.append(self._started(next(turns), block, start))
+                if len(under_way) == len(self._lanes):
+                    yield from self._landed(under_way.popleft())
+        while under_way:
+            yield from self._landed(under_way.popleft())
+
+    def _started(self, lane: Lane, block: _Block, start: int) -> _Batch:
+        encoded = block[1]
+        place = slice(start, min(start + self.batch_rows, encoded.rows))
+        lane.numeric[:, : place.stop - start] = encoded.numeric[:, place]
+        lane.categories[:, : place.stop - start] = encoded.categories[:, place]
+        with torch.inference_mode(), torch_threads(self.threads):
+            lane.start()
+        return lane, place, block
+
+    def _landed(self, batch: _Batch) -> Iterator[_Block]:
+        """Wait for a batch and put its scores in their place; gives the block whose last batch it was."""
+        lane, place, block = batch
+        ids, _, scores = block
+        scores[place] = lane.finish()[: place.stop - place.start]
+        if place.stop == len(scores):
+            self._require_probabilities(scores, ids)
+            yield block
+
+    def _require_probabilities(self, scores: np.ndarray, ids: Ids | None) -> None:
         is_valid = (scores >= 0) & (scores <= 1)  # false for NaN
         if is_valid.all():
             return
@@ -121,11 +168,24 @@ class Scorer:
     def score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None = None) -> int:
         """Score the users in `source`, in their order, into a new file of SCORE_SCHEMA; gives how many they were.
 
-        The footer gets BATCH_ROWS, UNKNOWN and HISTOGRAMS beside the entries given.
+        The footer gets BATCH_ROWS, UNKNOWN and HISTOGRAMS beside the entries given. Where the device's memory ends on
+        the way, the whole file is done again at half the shape: all its scores come from forwards of one shape.
         """
+        while True:
+            try:
+                return self._score_file(source, target, footer)
+            except torch.OutOfMemoryError as error:
+                self._halve(error)
+                self._settle()
+
+    def _score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None) -> int:
         counts = Counts(self.bundle.spec, self.bins)
-        with ParquetSink(target, SCORE_SCHEMA, footer=footer, dictionary=[BUNDLE_COLUMN], has_statistics=False) as sink:
-            for rows in ahead(self._scored(ahead(counts.watch(self._encoded(source))))):
+        with (
+            steady_memory(),
+            score_sink(target, footer) as sink,
+            contextlib.closing(ahead(self._scored(ahead(counts.watch(self._encoded(source)))))) as scored,
+        ):
+            for rows in scored:
                 sink.write(rows)
             sink.add_footer({BATCH_ROWS: str(self.batch_rows), **counts.footer})
         return sink.rows
@@ -140,41 +200,9 @@ class Scorer:
             yield block.column(ID_COLUMN).cast(pa.string()), encode(block, spec)
 
     def _scored(self, blocks: Iterator[tuple[pa.ChunkedArray, Encoded]]) -> Generator[pa.Table, None, None]:
-        for ids, encoded in blocks:
-            scores = pa.array(self.score(encoded, ids), pa.float32())
-            yield pa.table([ids, scores, self._bundle_column(len(ids))], schema=SCORE_SCHEMA)
+        for ids, _, scores in self._forwards(blocks):
+            columns = [ids, pa.array(scores, pa.float32()), self._bundle_column(len(scores))]
+            yield pa.table(columns, schema=SCORE_SCHEMA)
 
     def _bundle_column(self, rows: int) -> pa.DictionaryArray:
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([self.bundle.id]))
-
-
-class Counts:
-    """What is counted of the rows of one file while they are scored: unknown categories, and the bundle's bins."""
-
-    def __init__(self, spec: FeatureSpec, bins: Bins | None) -> None:
-        self._spec = spec
-        self._bins = bins
-        self._unknown = {feature.name: 0 for feature in spec.categorical}
-        features = {} if bins is None else bins.features
-        self._histograms = {name: np.zeros(len(one.shares), np.int64) for name, one in features.items()}
-
-    def watch(
-        self, blocks: Iterator[tuple[pa.ChunkedArray, Encoded]]
-    ) -> Generator[tuple[pa.ChunkedArray, Encoded], None, None]:
-        """The same blocks, counted."""
-        for ids, encoded in blocks:
-            self.add(encoded)
-            yield ids, encoded
-
-    def add(self, encoded: Encoded) -> None:
-        """Count some rows."""
-        for name, count in encoded.unknown.items():
-            self._unknown[name] += count
-        if self._bins is not None:
-            for name, counts in self._bins.count(encoded, self._spec).items():
-                self._histograms[name] += counts
-
-    @property
-    def footer(self) -> dict[str, str]:
-        histograms = {name: counts.tolist() for name, counts in self._histograms.items()}
-        return {UNKNOWN: json.dumps(self._unknown), HISTOGRAMS: json.dumps(histograms)}

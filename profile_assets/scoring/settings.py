@@ -15,11 +15,13 @@ BATCH_MULTIPLE = 256
 class ScoringSettings:
     """`batch_rows` is the one shape of every forward; the last one is padded to it.
 
+    `finds_batch`: on a GPU, look for the best shape from `batch_rows` upwards, once for a bundle and kind of device.
     `device` "auto" takes a GPU where there is one. `threads` are torch's, in each scoring process. `workers` is the
     number of scoring processes; None chooses it from cores, memory and devices, and 1 scores in this process.
     """
 
     batch_rows: int = 4096
+    finds_batch: bool = False
     device: Device = "auto"
     threads: int = 1
     workers: int | None = None

@@ -21,7 +21,8 @@ from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.parquet import corrupt_errors, iter_batches, read_footer
 from profile_assets.storage.records import FileEntry
-from profile_assets.storage.stages import describe
+from profile_assets.storage.stages import describe, ids_on_disk
+from profile_assets.storage.written import Written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +74,11 @@ def _named(task: ShardTask) -> Iterator[None]:
 
 
 def read_shard(task: ShardTask, path: Path, *, seconds: float = 0.0) -> ShardResult:
-    """What lies at `path` as the scores of a task. AccountingError unless it holds exactly the users of the shard."""
-    entry = describe(path, seconds=seconds)
+    """What lies at `path` as the scores of a task. AccountingError unless it holds exactly the users of the shard.
+
+    The shard's own ids are read again beside the scores': where they are the same, so is their key set.
+    """
+    entry = describe(path, seconds=seconds, written=Written(ids_on_disk(task.source), task.keys))
     if entry.keys != task.keys:
         raise AccountingError(
             f"{task.name} holds {task.keys.count} users, its scores {entry.rows}, or other users",

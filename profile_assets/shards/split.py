@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -23,11 +24,12 @@ from profile_assets.shards.hashing import check_num_shards, shard_numbers
 from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet, md5_words
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, USERS_FILE, Layout, shard_file
+from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, is_text, iter_batches, open_parquet
 from profile_assets.storage.records import FileEntry, Manifest
-from profile_assets.storage.stages import ID_COLUMN, Staged, current, describe, is_whole, require, seal
+from profile_assets.storage.stages import ID_COLUMN, Staged, current, describe, is_whole, require, seal, stage_sink
 
-BLOCK_BYTES = 64 * 1024 * 1024
+BLOCK_BYTES = 128 * 1024 * 1024  # 16 shards get row groups of some 70,000 rows: a dictionary serves that many
 OPEN_FILES = 256  # written side by side; more shards than this are dealt in several passes over the source
 
 
@@ -67,8 +69,9 @@ def split(
     began = time.perf_counter()
     folder = atomic.empty_folder(layout.staging(USER_SHARDS, day))
     paths = [folder / shard_file(index, num_shards) for index in range(num_shards)]
-    _deal(layout.stage(RAW_USERS, day) / USERS_FILE, paths, progress, watch)
-    files = tuple(_described(path, number, watch) for number, path in enumerate(paths))
+    with steady_memory():
+        _deal(layout.stage(RAW_USERS, day) / USERS_FILE, paths, progress, watch)
+        files = tuple(_described(path, number, watch) for number, path in enumerate(paths))
     _check_sums(raw, KeySet.total(entry.keys for entry in files))
     manifest = Manifest(
         stage=USER_SHARDS,
@@ -125,10 +128,7 @@ def _deal_some(source: Path, paths: list[Path], *, first: int, num_shards: int, 
     with open_parquet(source, dictionary=text) as file:
         schema = file.schema_arrow
     with contextlib.ExitStack() as stack:
-        sinks = [
-            stack.enter_context(ParquetSink(path, schema, dictionary=text, compression="lz4", has_statistics=False))
-            for path in paths
-        ]
+        sinks = [stack.enter_context(stage_sink(path, schema)) for path in paths]
         # map, not a loop: a loop's variable would keep one block alive while the next is read
         deal = functools.partial(_deal_block, sinks=sinks, first=first, num_shards=num_shards, watch=watch)
         yield from map(deal, _blocks(iter_batches(source, dictionary=text)))
@@ -136,16 +136,20 @@ def _deal_some(source: Path, paths: list[Path], *, first: int, num_shards: int, 
 
 def _deal_block(block: pa.Table, *, sinks: list[ParquetSink], first: int, num_shards: int, watch: Watch | None) -> int:
     """Append each sink's rows of a block; gives how many there were."""
-    numbers = shard_numbers(md5_words(block.column(ID_COLUMN)), num_shards)
-    order = np.argsort(numbers.astype(np.min_scalar_type(num_shards)), kind="stable")
-    bounds = np.searchsorted(numbers[order], np.arange(first, first + len(sinks) + 1))
-    dealt = block.take(pa.array(order[bounds[0] : bounds[-1]]))
-    starts = bounds - bounds[0]
+    parts: list[list[pa.RecordBatch]] = [[] for _ in sinks]
+    for batch in block.to_batches():  # one at a time: the columns of a batch fit the caches, those of a block do not
+        numbers = shard_numbers(md5_words(batch.column(ID_COLUMN)), num_shards)
+        order = np.argsort(numbers.astype(np.min_scalar_type(num_shards)), kind="stable")
+        bounds = np.searchsorted(numbers[order], np.arange(first, first + len(sinks) + 1))
+        dealt = batch.take(pa.array(order[bounds[0] : bounds[-1]]))
+        for part, (start, stop) in zip(parts, itertools.pairwise(bounds - bounds[0]), strict=True):
+            part.append(dealt.slice(start, stop - start))
+    tables = [pa.Table.from_batches(part) for part in parts]
     if watch is not None:
-        watch.see_rows(dealt, first, starts)
-    for sink, start, stop in zip(sinks, starts[:-1], starts[1:], strict=True):
-        sink.write(_own_dictionaries(dealt.slice(start, stop - start)))
-    return int(dealt.num_rows)
+        watch.see_rows(pa.concat_tables(tables), first, np.cumsum([0, *(table.num_rows for table in tables)]))
+    for sink, table in zip(sinks, tables, strict=True):
+        sink.write(_own_dictionaries(table))
+    return sum(table.num_rows for table in tables)
 
 
 def _text_columns(source: Path) -> list[str]:
@@ -178,9 +182,19 @@ def _joined(gathered: list[pa.RecordBatch]) -> pa.Table:
 def _own_dictionaries(rows: pa.Table) -> pa.Table:
     """Rows without the dictionary entries that none of them uses, where those would be most of what is written."""
     for place, field in enumerate(rows.schema):
-        if not pa.types.is_dictionary(field.type) or not rows.num_rows:
-            continue
-        column = rows.column(place).combine_chunks()
-        if len(column.dictionary) > rows.num_rows:
-            rows = rows.set_column(place, field, column.dictionary_decode().dictionary_encode())
+        if pa.types.is_dictionary(field.type) and rows.num_rows:
+            column = rows.column(place).combine_chunks()
+            if len(column.dictionary) > rows.num_rows // 2:
+                rows = rows.set_column(place, field, _compact(column))
     return rows
+
+
+def _compact(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values with a dictionary of those that occur, in its old order."""
+    missing = column.indices.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    is_used = np.zeros(len(column.dictionary), dtype=bool)
+    is_used[codes] = True
+    new_codes = (np.cumsum(is_used, dtype=np.int32) - np.int32(1))[codes]
+    values = column.dictionary.filter(pa.array(is_used))
+    return pa.DictionaryArray.from_arrays(pa.array(new_codes, mask=missing), values)

@@ -40,16 +40,23 @@ def md5_words(ids: pa.Array | pa.ChunkedArray) -> np.ndarray:
     return words
 
 
+def text_of(ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of a text array, and int64 offsets into them, shape (rows + 1,)."""
+    ids = ids.cast(pa.large_string())
+    _, offset_buffer, data_buffer = ids.buffers()
+    if not len(ids):
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[ids.offset : ids.offset + len(ids) + 1]
+    return np.frombuffer(data_buffer or b"", dtype=np.uint8), offsets
+
+
 def _hash_chunk(ids: pa.Array, out: np.ndarray) -> None:
     """Fill `out`, shape (rows, 2), with the md5 words of one array of ids."""
     if ids.null_count:
         raise DataError(f"{ids.null_count} ids are null", remedy="quarantine rows without an id before they are hashed")
     if not len(ids):
         return
-    ids = ids.cast(pa.large_string())
-    _, offset_buffer, data_buffer = ids.buffers()
-    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[ids.offset : ids.offset + len(ids) + 1]
-    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
+    data, offsets = text_of(ids)
     for start in range(0, len(ids), LANES):
         bounds = offsets[start : start + LANES + 1]
         out[start : start + LANES] = _hash_lanes(data[bounds[0] : bounds[-1]], np.diff(bounds))

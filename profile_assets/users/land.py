@@ -19,11 +19,13 @@ import pyarrow as pa
 
 from profile_assets.errors import AccountingError, CorruptError, DataError
 from profile_assets.storage import atomic
-from profile_assets.storage.keys import KeySet, key_set, md5_words
+from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import MANIFEST_FILE, QUARANTINE_FILE, RAW_USERS, USERS_FILE, Layout
+from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, iter_batches
 from profile_assets.storage.records import FileEntry, Manifest, read_manifest
-from profile_assets.storage.stages import ID_COLUMN, Staged, commit, describe, seal
+from profile_assets.storage.stages import ID_COLUMN, Staged, commit, describe, seal, stage_sink
+from profile_assets.storage.written import Written
 from profile_assets.users.batches import regrouped
 from profile_assets.users.clean import Cleaned, OpenDay, open_day
 from profile_assets.users.columns import ColumnsBefore
@@ -44,7 +46,7 @@ class _Tally:
     rows_of_file: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     repeats: Repeats = field(default_factory=Repeats)
-    kept: KeySet = field(default_factory=KeySet)
+    kept: Written = field(default_factory=Written)
     struck: KeySet = field(default_factory=KeySet)
 
     @property
@@ -125,7 +127,7 @@ def _write(
     batches: Iterable[Cleaned], contract: Contract, users: Path, aside: Path, progress: Callable[[int], None]
 ) -> _Tally:
     tally = _Tally()
-    with ParquetSink(users, contract.schema) as kept, ParquetSink(aside, SCHEMA) as struck:
+    with steady_memory(), stage_sink(users, contract.schema) as kept, ParquetSink(aside, SCHEMA) as struck:
         for table in regrouped(_sorted_out(batches, contract, struck, tally, progress), contract.schema):
             kept.write(table)
     return tally
@@ -143,9 +145,7 @@ def _sorted_out(
             tally.struck += key_set_of_rows(rows)
             struck.write(rows)
         good = cleaned.good
-        words = md5_words(good.column(0))
-        tally.repeats.add_words(words)
-        tally.kept += key_set(words)
+        tally.repeats.add_words(tally.kept.add(good.column(0)))
         progress(tally.read)
         yield good
 
@@ -166,12 +166,12 @@ def _without(batches: Iterable[Cleaned], drop: np.ndarray, contract: Contract) -
 
 def _counted(users: Path, aside: Path, tally: _Tally, day: dt.date) -> FileEntry:
     """The users' file as it is on disk. AccountingError unless every row read is in one of the two files, once."""
-    entry = describe(users)
+    entry = describe(users, written=tally.kept)
     quarantined = KeySet.total(key_set_of_rows(batch) for batch in iter_batches(aside))
-    if tally.read != entry.rows + quarantined.count or (entry.keys, quarantined) != (tally.kept, tally.struck):
+    if tally.read != entry.rows + quarantined.count or (entry.keys, quarantined) != (tally.kept.keys, tally.struck):
         raise AccountingError(
-            f"of {tally.read} rows read for {day}, {tally.kept.count} were to be kept and {tally.struck.count} set "
-            f"aside; on disk are {entry.rows} and {quarantined.count}, or they are not the same rows",
+            f"of {tally.read} rows read for {day}, {tally.kept.keys.count} were to be kept and {tally.struck.count} "
+            f"set aside; on disk are {entry.rows} and {quarantined.count}, or they are not the same rows",
             remedy="run the day again; if it comes back, the disk or this program is at fault: keep the staged files",
         )
     return entry

@@ -223,11 +223,11 @@ def _digest(settings: SourceSettings, files: tuple[SourceFile, ...]) -> str:
 
 
 def _content(system: pafs.FileSystem, file: SourceFile) -> str:
-    """An object's ETag where the store gives one, else blake2b-256 of the bytes."""
+    """An object's ETag where the store gives one, else sha256 of the bytes."""
     with source_errors(file.path), system.open_input_stream(file.path, compression=None) as stream:
         if tag := (stream.metadata() or {}).get("ETag"):
             return str(tag.decode())
-        digest = hashlib.blake2b(digest_size=32)
+        digest = hashlib.sha256()
         while block := stream.read(_HASH_BLOCK_BYTES):
             digest.update(block)
         return digest.hexdigest()

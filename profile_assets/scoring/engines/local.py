@@ -56,25 +56,9 @@ def _gpus(settings: ScoringSettings) -> int:
 
 
 def score_in_processes(tasks: Sequence[ShardTask], *, count: int) -> Generator[ShardResult, None, None]:
-    """Score the shards in up to `count` processes.
-
-    The first error of a shard ends all of them and is raised. StorageError where MAX_ATTEMPTS processes died on the
-    same shard.
-    """
-    waiting = deque(sorted(tasks, key=lambda task: task.keys.count, reverse=True))
-    deaths: Counter[str] = Counter()
-    with _Workers(min(count, len(tasks)), gpus=_gpus(tasks[0].settings)) as workers:
-        while waiting or workers.are_busy:
-            workers.give(waiting)
-            for task, answer in workers.answers():
-                if isinstance(answer, ProfileAssetsError):
-                    raise answer
-                if answer is None:
-                    deaths[task.name] += 1
-                    _require_hope(task, deaths[task.name])
-                    waiting.appendleft(task)
-                else:
-                    yield answer
+    """Score the shards in up to `count` processes; errors as `Workers.score` has them."""
+    with Workers(min(count, len(tasks)), gpus=_gpus(tasks[0].settings)) as workers:
+        yield from workers.score(tasks)
 
 
 def _require_hope(task: ShardTask, deaths: int) -> None:
@@ -86,7 +70,7 @@ def _require_hope(task: ShardTask, deaths: int) -> None:
         )
 
 
-class _Workers:
+class Workers:
     """The processes of a day, started when there is work for them; none outlives the `with`."""
 
     def __init__(self, count: int, *, gpus: int) -> None:
@@ -94,11 +78,27 @@ class _Workers:
         self._idle: list[Worker] = []
         self._busy: dict[Connection, tuple[Worker, ShardTask]] = {}
 
-    @property
-    def are_busy(self) -> bool:
-        return bool(self._busy)
+    def score(self, tasks: Sequence[ShardTask]) -> Generator[ShardResult, None, None]:
+        """The shards' results as they come, the largest shards first.
 
-    def give(self, waiting: deque[ShardTask]) -> None:
+        The first error of a shard is raised, and leaves the others unfinished. StorageError where MAX_ATTEMPTS
+        processes died on the same shard.
+        """
+        waiting = deque(sorted(tasks, key=lambda task: task.keys.count, reverse=True))
+        deaths: Counter[str] = Counter()
+        while waiting or self._busy:
+            self._give(waiting)
+            for task, answer in self._answers():
+                if isinstance(answer, ProfileAssetsError):
+                    raise answer
+                if answer is None:
+                    deaths[task.name] += 1
+                    _require_hope(task, deaths[task.name])
+                    waiting.appendleft(task)
+                else:
+                    yield answer
+
+    def _give(self, waiting: deque[ShardTask]) -> None:
         """Hand tasks out while there are processes for them."""
         while waiting and len(self._busy) < self._count:
             worker = self._idle.pop() if self._idle else self._start()
@@ -111,7 +111,7 @@ class _Workers:
         self._started += 1
         return Worker(gpu)
 
-    def answers(self) -> Iterator[tuple[ShardTask, Answer | None]]:
+    def _answers(self) -> Iterator[tuple[ShardTask, Answer | None]]:
         """Wait for an answer; give all that are there. A process that died over its task answers None."""
         ready = wait(list(self._busy))
         for connection in [one for one in self._busy if one in ready]:
