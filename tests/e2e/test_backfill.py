@@ -75,6 +75,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def stop(server: subprocess.Popen[bytes]) -> None:
+    """End the server and what it started: asked first, then by force, so that nothing outlives the test."""
+    os.killpg(server.pid, signal.SIGTERM)
+    try:
+        server.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
 @pytest.fixture
 def ui(fresh_world: Any) -> Iterator[Ui]:
     """`dagster dev` as a user starts it: in a folder with the repository's two files, on a state of its own."""
@@ -96,8 +106,7 @@ def ui(fresh_world: Any) -> Iterator[Ui]:
             wait_for("dagster dev", running.is_up)
             yield running
         finally:
-            os.killpg(server.pid, signal.SIGTERM)
-            server.wait(timeout=60)
+            stop(server)
 
 
 @pytest.mark.timeout(600)
