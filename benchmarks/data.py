@@ -100,8 +100,19 @@ def other_root(world: World, root: Path, *, stages: Sequence[str] = ()) -> World
     return other
 
 
+def with_lookups(world: World) -> World:
+    """The world, its days brought online too."""
+    text = world.profile.read_text(encoding="utf-8")
+    world.profile.write_text(text.replace('store = "none"', 'store = "sqlite"'), encoding="utf-8")
+    return world
+
+
 def profile_text(shards: int, numbers: str) -> str:
-    """The profile of the generated users."""
+    """The profile of the generated users.
+
+    A day scores in its own process: what starting others costs is measured apart, before the clock of those who do.
+    Lookups, a copy of the table that not everybody keeps, have a measurement of their own (`with_lookups`).
+    """
     types = {field.name: numbers if str(field.type) == "double" else "string" for field in USERS_SCHEMA}
     columns = [name for name in types if name != "user_id"]
     contract = "\n".join(f'[[contract.columns]]\nname = "{name}"\ntype = "{types[name]}"' for name in columns)
@@ -119,6 +130,10 @@ id = "user_id"
 features = [{features}]
 [shards]
 count = {shards}
+[scoring]
+workers = 1
+[export.online]
+store = "none"
 """
 
 

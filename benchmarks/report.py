@@ -111,7 +111,7 @@ def _day(saved: dict[str, Any]) -> Iterator[str]:
         for name in results.runs
     ]
     yield from _table(("", "CPU us per user", "CPU s before the clock (imports)", "peak MB"), rows)
-    (name,) = [name for name in results.runs if "day" in name]
+    name = next(name for name in results.runs if "day" in name)
     steps = results.runs[name][-1].facts["steps"]
     whole = sum(steps.values())
     told = ", ".join(f"{step.split('__')[-1]} {seconds / whole:.0%}" for step, seconds in steps.items())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import agreement, contestants
-from benchmarks.data import World, other_root, prepare
+from benchmarks.data import World, other_root, prepare, with_lookups
 from benchmarks.process import ContestantError, Measured, run
 from benchmarks.rounds import Contestant, Results, play
 from benchmarks.table import console
@@ -18,6 +18,7 @@ from profile_assets.storage.layout import RAW_USERS, USER_SHARDS
 WARM_USERS = 2_000
 EVERYBODY = (*contestants.SCORERS, *contestants.PARTS)
 OUR_DAY = "ours: the day inside Dagster"
+OUR_DAY_ONLINE = "ours: the same, lookups in SQLite as well"
 SCORING_PART = "scoring"
 
 
@@ -40,11 +41,14 @@ def day(root: Path, *, users: int, rounds: int, shards: int) -> Results:
     scorer = next(one for one in contestants.SCORERS if one.name == contestants.OURS)
 
     def run_one(one: Contestant, number: int) -> Measured:
-        if one.name == OUR_DAY:
-            _renew(root, world, warm)
+        if one.name in (OUR_DAY, OUR_DAY_ONLINE):
+            day = _renew(root, world, warm)
+            if one.name == OUR_DAY_ONLINE:
+                with_lookups(day)
         return _run(world, one, number)
 
-    names = [scorer, contestants.split(str(landed.root), shards), _days(OUR_DAY, root, days=1)]
+    days = [_days(name, root, days=1) for name in (OUR_DAY, OUR_DAY_ONLINE)]
+    names = [scorer, contestants.split(str(landed.root), shards), *days]
     return play(names, users=users, rounds=rounds, run=run_one)
 
 
@@ -117,10 +121,10 @@ def _warm(root: Path) -> World:
     return prepare(root / "warm", users=WARM_USERS, shards=2)
 
 
-def _renew(root: Path, world: World, warm: World) -> None:
-    """Two roots for `_days` in which nothing has been done."""
-    other_root(world, root / "day")
+def _renew(root: Path, world: World, warm: World) -> World:
+    """Two roots for `_days` in which nothing has been done; gives the one that is measured."""
     other_root(warm, root / "warm_day")
+    return other_root(world, root / "day")
 
 
 def _days(name: str, root: Path, *, days: int) -> Contestant:

@@ -27,7 +27,7 @@ from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, USERS_FILE, La
 from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, is_text, iter_batches, open_parquet
 from profile_assets.storage.records import FileEntry, Manifest
-from profile_assets.storage.stages import ID_COLUMN, Staged, current, describe, is_whole, require, seal, stage_sink
+from profile_assets.storage.stages import ID_COLUMN, Staged, current, describe, is_whole, require, seal, stage_options
 
 BLOCK_BYTES = 128 * 1024 * 1024  # 16 shards get row groups of some 70,000 rows: a dictionary serves that many
 OPEN_FILES = 256  # written side by side; more shards than this are dealt in several passes over the source
@@ -128,7 +128,7 @@ def _deal_some(source: Path, paths: list[Path], *, first: int, num_shards: int, 
     with open_parquet(source, dictionary=text) as file:
         schema = file.schema_arrow
     with contextlib.ExitStack() as stack:
-        sinks = [stack.enter_context(stage_sink(path, schema)) for path in paths]
+        sinks = [stack.enter_context(ParquetSink(path, schema, **stage_options(schema))) for path in paths]
         # map, not a loop: a loop's variable would keep one block alive while the next is read
         deal = functools.partial(_deal_block, sinks=sinks, first=first, num_shards=num_shards, watch=watch)
         yield from map(deal, _blocks(iter_batches(source, dictionary=text)))

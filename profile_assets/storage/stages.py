@@ -10,6 +10,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from profile_assets.errors import CorruptError, DataError
 from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet, key_set, md5_words
 from profile_assets.storage.layout import MANIFEST_FILE, Layout
-from profile_assets.storage.parquet import ParquetSink, file_digest, is_text, iter_batches
+from profile_assets.storage.parquet import file_digest, is_text, iter_batches
 from profile_assets.storage.records import FileEntry, Manifest, read_manifest
 from profile_assets.storage.written import IdOrder, Written
 
@@ -71,15 +72,15 @@ def ids_on_disk(path: Path) -> IdOrder:
     return order
 
 
-def stage_sink(path: Path, schema: pa.Schema) -> ParquetSink:
-    """For files that only this package reads, whole and a few times: what is cheapest to write and to read.
+def stage_options(schema: pa.Schema) -> dict[str, Any]:
+    """How a ParquetSink writes what only this package reads, whole and a few times: as cheaply as can be.
 
     No statistics; dictionaries for text but for the id, of which every value is another; numbers split into their
     bytes, after which lz4 packs them as tightly as zstd does, at a third of its cost.
     """
     text = [field.name for field in schema if is_text(field.type) and field.name != ID_COLUMN]
     floats = [field.name for field in schema if pa.types.is_float32(field.type) or pa.types.is_float64(field.type)]
-    return ParquetSink(path, schema, dictionary=text, split=floats, compression="lz4", has_statistics=False)
+    return {"dictionary": text, "split": floats, "compression": "lz4", "has_statistics": False}
 
 
 def seal(layout: Layout, day: dt.date, manifest: Manifest) -> Staged:

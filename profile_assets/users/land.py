@@ -24,7 +24,7 @@ from profile_assets.storage.layout import MANIFEST_FILE, QUARANTINE_FILE, RAW_US
 from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, iter_batches
 from profile_assets.storage.records import FileEntry, Manifest, read_manifest
-from profile_assets.storage.stages import ID_COLUMN, Staged, commit, describe, seal, stage_sink
+from profile_assets.storage.stages import ID_COLUMN, Staged, commit, describe, seal, stage_options
 from profile_assets.storage.written import Written
 from profile_assets.users.batches import regrouped
 from profile_assets.users.clean import Cleaned, OpenDay, open_day
@@ -127,7 +127,11 @@ def _write(
     batches: Iterable[Cleaned], contract: Contract, users: Path, aside: Path, progress: Callable[[int], None]
 ) -> _Tally:
     tally = _Tally()
-    with steady_memory(), stage_sink(users, contract.schema) as kept, ParquetSink(aside, SCHEMA) as struck:
+    with (
+        steady_memory(),
+        ParquetSink(users, contract.schema, **stage_options(contract.schema)) as kept,
+        ParquetSink(aside, SCHEMA) as struck,
+    ):
         for table in regrouped(_sorted_out(batches, contract, struck, tally, progress), contract.schema):
             kept.write(table)
     return tally

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from profile_assets.errors import DataError
 from profile_assets.storage.keys import key_set_of
 from profile_assets.storage.parquet import ParquetSink
-from profile_assets.storage.stages import describe, keys_on_disk, stage_sink
+from profile_assets.storage.stages import describe, keys_on_disk, stage_options
 from profile_assets.storage.written import IdOrder, Written
 
 IDS = st.lists(st.text(alphabet="ab\0é", max_size=4), max_size=8)
@@ -71,7 +71,7 @@ def test_a_file_of_other_ids_gets_their_own_key_set(tmp_path: Path) -> None:
 
 def test_a_key_set_of_another_size_is_not_believed(tmp_path: Path) -> None:
     path, table = tmp_path / "a.parquet", pa.table({"user_id": ["a", "b"]})
-    with stage_sink(path, table.schema) as sink:
+    with ParquetSink(path, table.schema, **stage_options(table.schema)) as sink:
         sink.write(table)
     order = order_of(["a", "b"], [], pa.string())
     claimed = key_set_of(pa.array(["a", "b", "c"]))
