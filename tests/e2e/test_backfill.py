@@ -100,6 +100,8 @@ def ui(fresh_world: Any) -> Iterator[Ui]:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # A suite that runs in the background ignores SIGINT, and so would what `dagster dev` stops by it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
             running = Ui(port)
