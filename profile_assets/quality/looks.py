@@ -94,7 +94,7 @@ def _outcome(check: str, judged: Sequence[tuple[Look, Result]]) -> Outcome:
     shown_shards = [(look, found) for look, found in stopped if look.shard != DAY][:MAX_SHARDS_SHOWN]
     return Outcome(
         check=check,
-        result=_worst(found for _, found in judged),
+        result=worst_of(found for _, found in judged),
         observed=shown.observed,
         limit=shown.limit,
         baseline=shown.baseline,
@@ -112,10 +112,13 @@ def _only_warns(judged: tuple[Look, Result]) -> bool:
     return look.severity == "warn" and found == "fail"
 
 
-def _worst(results: Iterable[Result]) -> Result:
-    """The result of several looks at one thing. Looking at nothing passes nothing."""
+def worst_of(results: Iterable[Result]) -> Result:
+    """The result of several looks at one thing. Looking at nothing passes nothing.
+
+    What was not evaluated comes before what failed: a person may release a failure, and would release both.
+    """
     found = set(results)
-    for result in ("fail", "not_evaluated", "no_baseline", "pass"):
+    for result in ("not_evaluated", "fail", "no_baseline", "pass"):
         if result in found:
             return result
     return "not_evaluated"
