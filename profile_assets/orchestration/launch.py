@@ -54,16 +54,20 @@ class Session:
 
 
 def redo_days(deployment: Deployment, instance: dg.DagsterInstance, days: Sequence[dt.date]) -> None:
-    """Run each day's job once more; DataError that names the days which failed, once all were tried."""
+    """Run each day's job once more; once all were tried, an error that names the days which failed: StorageError where
+    trying again may help all of them, else DataError.
+    """
     runs = Session(deployment=deployment, definitions=build_definitions(deployment), instance=instance)
-    failed = []
+    failed: dict[dt.date, DataError | StorageError] = {}
     for day in days:
         try:
             runs.score(day)
-        except DataError as error:
-            failed.append(f"{day}: {error.what}")
+        except (DataError, StorageError) as error:
+            failed[day] = error
     if failed:
-        raise DataError("; ".join(failed), remedy="see these runs in the UI; what was published before still is")
+        kind = StorageError if all(isinstance(error, StorageError) for error in failed.values()) else DataError
+        told = "; ".join(f"{day}: {error.what}" for day, error in failed.items())
+        raise kind(told, remedy="see these runs in the UI; what was published before still is")
 
 
 @contextmanager

@@ -81,14 +81,23 @@ def night(deployment: Deployment, day: dt.date, now: dt.datetime) -> dg.RunReque
         sighting = sighted(deployment.source, day, now)
     except TransientError as error:
         return dg.SkipReason(f"the source of {day} cannot be looked at: {error}")
-    if sighting.waits_for is not None:
+    waits_for = sighting.waits_for or _unseen(deployment)
+    if waits_for is not None:
         sensor = source_sensor_name(deployment)
-        return dg.SkipReason(f"the source of {day} {sighting.waits_for}; the sensor {sensor} starts the day when it is")
+        return dg.SkipReason(f"the source of {day} {waits_for}; the sensor {sensor} starts the day when it is")
     return dg.RunRequest(partition_key=day.isoformat(), tags={SOURCE_TAG: sighting.digest[:_TAG_CHARACTERS]})
 
 
+def _unseen(deployment: Deployment) -> str | None:
+    """A query's rows carry no times: that they lie still is seen by looking twice, which the sensor does."""
+    source = deployment.source
+    if source.sql is None or not source.stable_for_s:
+        return None
+    return f"must be seen still for {source.stable_for_s:.0f} s"
+
+
 def _was_started(instance: dg.DagsterInstance, deployment: Deployment, one: Waiting) -> bool:
-    """Whether a run of the day is going on, or these very files were tried already."""
+    """Whether a run of the day is going on, or these very files, or as many rows, were tried already."""
     partition = {PARTITION_TAG: one.day.isoformat()}
     tried = {**partition, SOURCE_TAG: one.digest[:_TAG_CHARACTERS]}
     name = day_job_name(deployment)

@@ -15,7 +15,7 @@ from profile_assets.errors import ProfileAssetsError
 from profile_assets.quality.freshness import ONE_DAY, DueRule, due_at
 from profile_assets.storage.days import wall_clock, zone
 from profile_assets.storage.layout import Layout
-from profile_assets.storage.published import read_record
+from profile_assets.storage.published import published_days
 from profile_assets.users.source import SourceSettings
 from profile_assets.users.taking import Sighting, sighted
 
@@ -52,13 +52,12 @@ class Waiting:
 
 def unpublished_days(layout: Layout, rule: DueRule, now: dt.datetime) -> Iterator[dt.date]:
     """The days of the last week that may start at `now` and that readers do not see, oldest first."""
-    today = now.astimezone(zone(rule.time_zone)).date()
+    today, published = now.astimezone(zone(rule.time_zone)).date(), frozenset(published_days(layout))
     for back in range(DAYS_BACK, 0, -1):
         day = today - back * ONE_DAY
         if day < rule.start_day or wall_clock(day + ONE_DAY, rule.hour, rule.time_zone) > now:
             continue
-        record = read_record(layout, day)
-        if record is None or not record.is_offline_done:
+        if day not in published:
             yield day
 
 

@@ -75,7 +75,7 @@ class Source(_Part):
         None, description="the environment variable with the database's URL: postgresql:// or sqlite:////"
     )
     ready: Annotated[str, AfterValidator(_known_ready)] = Field(
-        "none", description='what a day waits for: "_SUCCESS" in its folder, "stable_for 5m" (no file changed), "none"'
+        "none", description='what a day waits for: "_SUCCESS" in its folder, "stable_for 5m" (nothing changed), "none"'
     )
     watch_days: int = Field(14, ge=0, description="newest published days whose source is compared with what landed")
     s3_endpoint: str | None = Field(None, description="the address of an S3 server other than AWS's")

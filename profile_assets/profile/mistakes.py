@@ -110,8 +110,8 @@ def _table_mistakes(name: str, table: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}.url_env: is missing; name the environment variable that holds the database's URL"
     if not asks_for_day(query):
         yield f"{name}.query: has no :day, and would give every day the same rows; add `where day = :day`"
-    if table.get("ready", "none") != "none":
-        yield f"{name}.ready: a query is ready once it gives rows; remove it"
+    if table.get("ready") == "_SUCCESS":
+        yield f'{name}.ready: a query has no folder for _SUCCESS; write "stable_for 5m", or remove it'
 
 
 def _column_names(raw: Mapping[str, Any]) -> list[str]:

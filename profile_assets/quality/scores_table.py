@@ -100,25 +100,39 @@ def score_drift_look(
 
 
 def unknown_looks(manifest: Manifest, limits: Limits, bins: Bins | None) -> list[Look]:
-    """The share of users whose category training never saw, by category; the baseline is training's own share."""
+    """The share of users whose category training never saw, by category; the baseline is training's own share.
+
+    Every category of the bundle is looked at, over the day and by file: one that was not counted is not evaluated.
+    """
     unknown: Mapping[str, int] = manifest.facts.get("unknown") or {}
     shards: Mapping[str, Mapping[str, int]] = manifest.facts.get("unknown_by_shard") or {}
-    looks = [_unknown(name, count, manifest.rows, limits, bins, DAY) for name, count in unknown.items()]
+    names = _categories(manifest, bins)
+    looks = [_unknown(name, unknown.get(name), manifest.rows, limits, bins, DAY) for name in names]
     for entry in manifest.files:
         if entry.rows:
             counts = shards.get(entry.name, {})
-            looks += [_unknown(name, count, entry.rows, limits, bins, entry.name) for name, count in counts.items()]
+            looks += [_unknown(name, counts.get(name), entry.rows, limits, bins, entry.name) for name in names]
     return looks
 
 
-def _unknown(name: str, count: int, rows: int, limits: Limits, bins: Bins | None, shard: str) -> Look:
+def _categories(manifest: Manifest, bins: Bins | None) -> list[str]:
+    """The bundle's categories: those it has bins of, and those that were counted in any file."""
+    if "unknown" not in manifest.facts and bins is None:
+        return ["all features"]
+    binned = () if bins is None else (name for name, one in bins.features.items() if one.levels is not None)
+    by_shard: Mapping[str, Mapping[str, int]] = manifest.facts.get("unknown_by_shard") or {}
+    counted = (name for counts in by_shard.values() for name in counts)
+    return list(dict.fromkeys((*binned, *(manifest.facts.get("unknown") or {}), *counted)))
+
+
+def _unknown(name: str, count: int | None, rows: int, limits: Limits, bins: Bins | None, shard: str) -> Look:
     shares = bins.features[name].shares if bins is not None and name in bins.features else None
     deviations = DAY_DEVIATIONS if shard == DAY else SHARD_DEVIATIONS
     return Look(
         check="unknown_categories",
         column=name,
         measure="unknown_rate",
-        observed=count / rows if rows else None,
+        observed=None if count is None or not rows else count / rows,
         limit=widened_rate(limits.max_unknown_rate, rows, deviations),
         baseline=None if shares is None else shares[UNKNOWN_SLOT],
         shard=shard,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from profile_assets.errors import ProfileError
-from profile_assets.quality.looks import MAX_SHARDS_SHOWN
+from profile_assets.quality.expectations import raised
+from profile_assets.quality.looks import MAX_SHARDS_SHOWN, worst_of
 from profile_assets.storage.outcomes import Outcome, Result
 from profile_assets.storage.parquet import corrupt_errors, open_parquet
 from profile_assets.storage.verdicts import SUITE
@@ -31,12 +32,20 @@ class _Answers:
     rows: int = 0
     values: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    unanswered: dict[str, str] = field(default_factory=dict)
 
     @property
     def result(self) -> Result:
+        if self.unanswered:
+            return "not_evaluated"
         if self.failed:
             return "fail"
         return "pass" if self.values else "not_evaluated"
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """Why it did not pass, by shard."""
+        return {**self.unanswered, **self.failed}
 
 
 def read_suite(path: Path) -> dict[str, Any]:
@@ -110,25 +119,18 @@ def _judge_shard(suite: Any, batches: Any, shard: str, table: pa.Table, asked: S
         seen.add(number)
         _take(asked[number], shard, table.num_rows, answer)
     for number in set(range(len(asked))) - seen:
-        asked[number].failed[shard] = "it was not evaluated"
+        asked[number].unanswered[shard] = "it was not evaluated"
     return len(seen)
 
 
 def _take(asked: _Answers, shard: str, rows: int, answer: Any) -> None:
-    raised = list(_raised(answer.exception_info or {}))
+    errors = list(raised(answer.exception_info or {}))
     asked.rows += rows
     asked.values += _values_seen(answer.result or {}, rows)
-    if raised:
-        asked.failed[shard] = f"it raised: {raised[0]}"
+    if errors:
+        asked.unanswered[shard] = f"it raised: {errors[0]}"
     elif not answer.success:
         asked.failed[shard] = _what_was_seen(answer.result or {})
-
-
-def _raised(info: dict[str, Any]) -> Iterator[str]:
-    """The messages of what was raised: the info is that of one exception, or of one for each metric."""
-    for one in [info] if "raised_exception" in info else info.values():
-        if isinstance(one, dict) and one.get("raised_exception"):
-            yield str(one.get("exception_message"))
 
 
 def _values_seen(result: dict[str, Any], rows: int) -> int:
@@ -153,18 +155,17 @@ def _name(expectation: dict[str, Any]) -> str:
 
 def _outcome(asked: Sequence[_Answers], evaluated: int) -> Outcome:
     results = [one.result for one in asked]
-    worst: Result = "fail" if "fail" in results else "not_evaluated" if "not_evaluated" in results else "pass"
-    told = [f"{one.name} in {shard}: {why}" for one in asked for shard, why in one.failed.items()]
-    told += [f"{one.name} looked at no value" for one in asked if one.result == "not_evaluated"]
+    told = [f"{one.name} in {shard}: {why}" for one in asked for shard, why in one.stopped.items()]
+    told += [f"{one.name} looked at no value" for one in asked if not one.values and not one.stopped]
     more = f"; and {len(told) - MAX_SHARDS_SHOWN} more" if len(told) > MAX_SHARDS_SHOWN else ""
     return Outcome(
         check=SUITE,
-        result=worst,
+        result=worst_of(results),
         observed=sum(result != "pass" for result in results),
         limit=0,
         detail="; ".join(told[:MAX_SHARDS_SHOWN]) + more or f"{len(asked)} expectations hold in every shard",
         table=tuple(
-            {"expectation": one.name, "result": one.result, "rows": one.rows, "failed_shards": len(one.failed)}
+            {"expectation": one.name, "result": one.result, "rows": one.rows, "failed_shards": len(one.stopped)}
             for one in asked
         ),
         evaluated=evaluated,

@@ -7,6 +7,8 @@ which declared types was settled before, for the file as a whole (`columns.py`).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -173,10 +175,27 @@ def _bounds(values: pa.Array, column: Column) -> tuple[Fault, ...]:
     if pa.types.is_floating(column.type):
         faults += struck("infinite", pc.is_inf(values))
     if column.minimum is not None:
-        faults += struck("below the minimum", pc.less(_comparable(values), column.minimum))
+        faults += struck("below the minimum", _is_below(values, column.minimum))
     if column.maximum is not None:
-        faults += struck("above the maximum", pc.greater(_comparable(values), column.maximum))
+        faults += struck("above the maximum", _is_above(values, column.maximum))
     return faults
+
+
+def _is_below(values: pa.Array, bound: float) -> pa.Array:
+    """Integers are compared as such: float64 tells not all of them apart."""
+    if not pa.types.is_integer(values.type) or not math.isfinite(bound):
+        return pc.less(_comparable(values), bound)
+    low, high = integer_limits(values.type)
+    least = math.ceil(bound)
+    return pc.less(values, pa.scalar(max(low, least), values.type)) if least <= high else pc.is_valid(values)
+
+
+def _is_above(values: pa.Array, bound: float) -> pa.Array:
+    if not pa.types.is_integer(values.type) or not math.isfinite(bound):
+        return pc.greater(_comparable(values), bound)
+    low, high = integer_limits(values.type)
+    most = math.floor(bound)
+    return pc.greater(values, pa.scalar(min(high, most), values.type)) if most >= low else pc.is_valid(values)
 
 
 def _comparable(values: pa.Array) -> pa.Array:

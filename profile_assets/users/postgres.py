@@ -49,12 +49,11 @@ class PostgresQuery:
         while (table := self._fetch()).num_rows:
             yield from table.combine_chunks().to_batches()
 
-    def has_rows(self) -> bool:
+    def count_rows(self) -> int:
         with self._errors(), self._connection.cursor() as cursor:
-            query = f"SELECT EXISTS ({selecting(self._query, ['1'])}) AS has_rows"
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
-            cursor.execute(query, parameters=(self._day,))
-            return bool(cursor.fetchone()[0])
+            cursor.execute(selecting(self._query, ["count(*)"]), parameters=(self._day,))
+            return int(cursor.fetchone()[0])
 
     def _fetch(self) -> pa.Table:
         with self._errors(), self._connection.cursor() as cursor:

@@ -39,7 +39,7 @@ class OpenQuery(Protocol):
 
     def batches(self, columns: list[str], ordered_by: str | None) -> Iterator[pa.RecordBatch]: ...
 
-    def has_rows(self) -> bool: ...
+    def count_rows(self) -> int: ...
 
 
 @contextlib.contextmanager
@@ -63,10 +63,10 @@ def digest_of_query(settings: SqlSettings, contract: Contract, day: dt.date) -> 
     return digest.of(settings)
 
 
-def day_has_rows(settings: SqlSettings, day: dt.date) -> bool:
-    """Whether the query gives any row."""
+def count_day(settings: SqlSettings, day: dt.date) -> int:
+    """How many rows the query gives."""
     with _opened(settings, Contract(id="", columns=()), day) as query:
-        return query.has_rows()
+        return query.count_rows()
 
 
 def _copy(settings: SqlSettings, contract: Contract, day: dt.date, path: Path) -> SourceDay:

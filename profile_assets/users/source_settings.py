@@ -36,7 +36,7 @@ class SourceSettings:
     """A source of one table a day: files, or (format "sql") a query.
 
     The day is ready once `success_marker` (such as `_SUCCESS`) lies in its folder, and once no file of it has changed
-    for `stable_for_s`.
+    for `stable_for_s`, nor the number of the query's rows.
     """
 
     path: str

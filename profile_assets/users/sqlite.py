@@ -62,8 +62,9 @@ class SqliteQuery:
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
             start += len(rows)
 
-    def has_rows(self) -> bool:
-        return bool(self._fetch(self._execute(selecting(self._settings.query, ["1"]) + " LIMIT 1")))
+    def count_rows(self) -> int:
+        ((count,),) = self._fetch(self._execute(selecting(self._settings.query, ["count(*)"])))
+        return int(count)
 
     def _names(self) -> list[str]:
         found = self._execute(selecting(self._settings.query, ["*"]) + " LIMIT 0").description

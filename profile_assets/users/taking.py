@@ -14,7 +14,7 @@ from typing import Literal
 
 from profile_assets.storage.records import Manifest
 from profile_assets.users.contract import Contract
-from profile_assets.users.query import copied, day_has_rows, digest_of_query
+from profile_assets.users.query import copied, count_day, digest_of_query
 from profile_assets.users.source import SourceDay, SourceSettings, find_day, list_day, not_ready
 
 
@@ -46,9 +46,10 @@ class Sighting:
 
 
 def sighted(settings: SourceSettings, day: dt.date, now: dt.datetime) -> Sighting:
-    """How the day's source looks at `now`, an aware moment. What a query gives is not told apart, but for nothing."""
+    """How the day's source looks at `now`, an aware moment. What a query gives is told apart by its number of rows."""
     if settings.sql is not None:
-        return Sighting(digest="query", waits_for=None if day_has_rows(settings.sql, day) else "has no rows")
+        rows = count_day(settings.sql, day)
+        return Sighting(digest=f"query of {rows} rows", waits_for=None if rows else "has no rows")
     listing = list_day(settings, day)
     waits_for = not_ready(settings, listing, now) or (None if listing.files else "has no files")
     return Sighting(digest=listing.digest, waits_for=waits_for)

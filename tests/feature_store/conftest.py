@@ -55,7 +55,8 @@ class Pipeline:
             }
         )
         tables = {name: table.take(pa.array(range(n, len(ids), 2), pa.int64())) for n, name in enumerate(SHARDS)}
-        return self.stage(USER_SCORES, day, tables, {USER_SHARDS: shards.digest}, bundle_id=bundle)
+        facts = {"bundle_id": bundle, "unknown": {}, "unknown_by_shard": {}}
+        return self.stage(USER_SCORES, day, tables, {USER_SHARDS: shards.digest}, **facts)
 
     def judge(self, day, *manifests: Manifest, **changed) -> None:
         """Record that each stage passed all its checks but those named, which have the result given."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,8 +24,7 @@ name = "risk"
 time_zone = "Europe/Berlin"
 start_day = 2026-03-20
 [source]
-path = "in/{day}"
-format = "csv"
+SOURCE
 ready = "READY"
 [contract]
 id = "account"
@@ -35,18 +36,36 @@ features = [{ name = "balance" }]
 """
 
 
+FILES = 'path = "in/{day}"\nformat = "csv"'
+QUERY = 'query = "select * from accounts where day = :day"\nurl_env = "RISK_DB"'
+
+
 def at(day: dt.date, hour: float) -> dt.datetime:
     return dt.datetime.combine(day + ONE_DAY, dt.time(), dt.UTC) + dt.timedelta(hours=hour)
 
 
 @pytest.fixture
-def deployed(tmp_path: Path) -> Callable[[str], Deployment]:
-    def load(ready: str) -> Deployment:
+def deployed(tmp_path: Path) -> Callable[..., Deployment]:
+    def load(ready: str, source: str = FILES) -> Deployment:
         path = tmp_path / "p.toml"
-        path.write_text(PROFILE.replace("READY", ready))
+        path.write_text(PROFILE.replace("READY", ready).replace("SOURCE", source))
         return load_deployment(path, environment={"PROFILE_DATA": str(tmp_path)})
 
     return load
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dt.date, int], None]:
+    """Write so many more rows of a day into the table that QUERY reads."""
+    path = tmp_path / "risk.db"
+    monkeypatch.setenv("RISK_DB", f"sqlite:///{path}")
+
+    def write(day: dt.date, count: int) -> None:
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            database.execute("create table if not exists accounts (account integer primary key, day, balance)")
+            database.executemany("insert into accounts (day, balance) values (?, 1.5)", [(str(day),)] * count)
+
+    return write
 
 
 def deliver(deployment: Deployment, day: dt.date, *names: str, when: dt.datetime) -> None:
@@ -115,6 +134,17 @@ def test_only_the_last_week_is_looked_at_and_nothing_before_the_start(deployed) 
         assert min(waits(deployment, at(today, 5), Memory())[0]) == first
 
 
+def test_a_damaged_publish_record_holds_up_no_day(deployed) -> None:
+    deployment = deployed("none")
+    part, record = deployment.layout.offline_part(DAY), deployment.layout.publish_record(DAY)
+    for path in (part, record):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{")
+    found = waits(deployment, at(DAY, 5), Memory())[0]
+    assert DAY not in found
+    assert DAY - ONE_DAY in found
+
+
 def test_the_nightly_schedule_skips_a_day_that_is_not_ready(deployed) -> None:
     deployment = deployed("_SUCCESS")
     skipped = night(deployment, DAY, at(DAY, 2))
@@ -168,6 +198,33 @@ def test_the_sensor_starts_ready_days_once_and_reports_late_ones(tmp_path: Path,
         )
         assert tick(deployment, instance, second.cursor).run_requests == []
     assert json.loads(second.cursor or "")["seen"]
+
+
+def test_a_table_that_failed_while_it_filled_is_started_again_once_it_has_more_rows(tmp_path, deployed, rows) -> None:
+    deployment = deployed("none", QUERY)
+    yesterday = deployment.today() - ONE_DAY
+    day = yesterday - ONE_DAY
+    rows(day, 1)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        (request,) = tick(deployment, instance, None).run_requests
+        tags = {**request.tags, "dagster/partition": str(day)}
+        instance.create_run_for_job(_any_job("risk_day"), tags=tags, status=dg.DagsterRunStatus.FAILURE)
+        assert tick(deployment, instance, None).run_requests == []
+        rows(day, 1)
+        (again,) = tick(deployment, instance, None).run_requests
+    assert (again.partition_key, again.run_key != request.run_key) == (str(day), True)
+
+
+def test_a_table_is_left_to_lie_still_and_the_schedule_leaves_it_to_the_sensor(deployed, rows) -> None:
+    deployment, memory = deployed("stable_for 5m", QUERY), Memory()
+    for hour in (3, 3.05):
+        rows(DAY, 1)
+        found, memory, _ = waits(deployment, at(DAY, hour), memory)
+        assert found[DAY] == "has been seen still for 0 s, and must be for 300 s"
+    assert waits(deployment, at(DAY, 3.14), memory)[0][DAY] is None
+    skipped = night(deployment, DAY, at(DAY, 4))
+    assert isinstance(skipped, dg.SkipReason)
+    assert "must be seen still for 300 s; the sensor risk_source_ready" in str(skipped.skip_message)
 
 
 def _any_job(name: str) -> dg.JobDefinition:

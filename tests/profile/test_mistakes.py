@@ -209,7 +209,7 @@ QUERY = 'query = "select * from u where d = :day"\nurl_env = "RISK_DB"'
         ('query = "select * from u where d = :day"', "source.url_env: is missing; name the environment variable"),
         ('query = "select * from u"\nurl_env = "A"', "source.query: has no :day"),
         ('query = "select \':day\' from u -- :day"\nurl_env = "A"', "source.query: has no :day"),
-        (f'{QUERY}\nready = "_SUCCESS"', "source.ready: a query is ready once it gives rows"),
+        (f'{QUERY}\nready = "_SUCCESS"', "source.ready: a query has no folder for _SUCCESS"),
         ('path = "in"\nready = "soon"', "source.ready: 'soon' is none of"),
     ],
 )

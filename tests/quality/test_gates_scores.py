@@ -12,6 +12,7 @@ from profile_assets.errors import CorruptError
 from profile_assets.features.bins import Bins, FeatureBins
 from profile_assets.quality.baseline import Baseline, Baselines
 from profile_assets.quality.gates import Limits, Rules, check_names, judge_export, judge_scores
+from profile_assets.quality.scores_table import unknown_looks
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, USERS_FILE, shard_file
 from profile_assets.storage.parquet import ParquetSink
 from profile_assets.storage.records import Manifest
@@ -29,6 +30,7 @@ BINS = Bins(
     score=FeatureBins(edges=tuple(n / 10 for n in range(1, 10)), shares=EVEN),
 )
 ROWS = 4000
+COUNTED = {"unknown": {"plan": 0}, "unknown_by_shard": {name: {"plan": 0} for name in SHARDS}}
 EVENLY = np.arange(ROWS) / ROWS
 
 
@@ -66,7 +68,9 @@ def judge(layout, day, stage, committed):
             made_from={"raw_users": raw.digest},
         )
         made_from = {USER_SHARDS: shards.digest}
-        staged = stage(USER_SCORES, dict(zip(SHARDS, tables, strict=True)), made_from=made_from, facts=facts or {})
+        staged = stage(
+            USER_SCORES, dict(zip(SHARDS, tables, strict=True)), made_from=made_from, facts={**COUNTED, **(facts or {})}
+        )
         if before is not None:
             baseline = baseline or publish(layout, day, before)
         rules = Rules(contract=Contract(id="id", columns=()), limits=Limits(**{**LIMITS, **limits}))
@@ -211,6 +215,27 @@ def test_one_shard_full_of_unknown_categories_fails_the_day(judge):
     assert SHARDS[1] in outcome.detail
 
 
+@pytest.mark.parametrize(
+    ("facts", "bins"),
+    [
+        ({"unknown": None, "unknown_by_shard": None}, BINS),
+        ({"unknown": {}, "unknown_by_shard": {}}, BINS),
+        ({"unknown_by_shard": {SHARDS[0]: {"plan": 0}}}, None),
+        ({"unknown": {}}, None),
+    ],
+)
+def test_categories_that_were_not_counted_everywhere_are_not_evaluated(judge, facts, bins):
+    outcome = judge(*dealt(EVENLY), facts=facts, bins=bins)["unknown_categories"]
+    assert (outcome.result, outcome.lets_through) == ("not_evaluated", False)
+
+
+def test_scores_of_which_nothing_was_counted_are_not_evaluated(stage):
+    staged = stage(USER_SCORES, dict(zip(SHARDS, dealt(EVENLY), strict=True)))
+    (look,) = {one.column for one in unknown_looks(staged.manifest, Limits(**LIMITS), None)}
+    assert look == "all features"
+    assert {one.observed for one in unknown_looks(staged.manifest, Limits(**LIMITS), None)} == {None}
+
+
 def test_a_feature_far_from_training_warns_and_lets_the_day_through(judge):
     facts = {"histograms": {"age": [4000, 0, 0, 0], "plan": [0, 0, 2800, 1200, 0]}}
     outcome = judge(*dealt(EVENLY), bins=BINS, facts=facts)["feature_drift"]
@@ -233,7 +258,7 @@ def test_a_feature_that_was_not_counted_is_not_evaluated_and_warning_does_not_he
 
 def test_a_warning_beside_a_feature_that_was_not_counted_is_more_than_a_warning(judge):
     outcome = judge(*dealt(EVENLY), bins=BINS, facts={"histograms": {"age": [4000, 0, 0, 0]}})["feature_drift"]
-    assert (outcome.result, outcome.lets_through) == ("fail", False)
+    assert (outcome.result, outcome.lets_through) == ("not_evaluated", False)
 
 
 def test_a_bundle_that_says_nothing_of_its_training_has_no_baseline(judge):

@@ -49,11 +49,19 @@ def test_a_failure_in_one_shard_fails_the_day_and_names_it(judge):
     assert "between(age) in shard-1: 1 of 2 rows" in outcome.detail
 
 
-def test_an_expectation_that_names_a_column_that_is_not_there_fails(judge):
+def test_an_expectation_that_names_a_column_that_is_not_there_is_not_evaluated(judge):
     outcome = judge([between("aeg", 0, 120), between("age", 0, 120)], [20, 30])
-    assert outcome.result == "fail"
+    assert outcome.result == "not_evaluated"
     assert "it raised" in outcome.detail
-    assert [row["result"] for row in outcome.table] == ["fail", "pass"]
+    assert [row["result"] for row in outcome.table] == ["not_evaluated", "pass"]
+
+
+def test_a_failure_hides_no_expectation_that_was_not_evaluated(judge):
+    for expectations in ([between("aeg", 0, 1), between("age", 0, 1)], [between("age", 0, 1), between("aeg", 0, 1)]):
+        outcome = judge(expectations, [20, 30])
+        assert (outcome.result, outcome.observed) == ("not_evaluated", 2)
+        assert "aeg" in outcome.detail
+        assert "2 of 2 rows" in outcome.detail
 
 
 def test_an_expectation_that_names_no_column_is_refused(judge):

@@ -169,3 +169,20 @@ def test_a_row_with_a_time_that_python_does_not_know_is_set_aside_all_the_same(b
     bench.parquet(pa.table({"uid": ["a", "b"], "born": far}))
     landed = bench.land(contract(born="date"))
     assert (landed.ids, landed.facts["reasons"]) == (["b"], {"born: not date": 1})
+
+
+@given(
+    st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(2**53 - 2, 2**53 + 2), min_size=1),
+    st.none() | st.floats(allow_nan=False) | st.integers(-(2**64), 2**64) | st.just(2**53) | st.just(2.0**53),
+    st.none() | st.floats(allow_nan=False) | st.integers(-(2**64), 2**64) | st.just(2**53) | st.just(2.0**53),
+)
+def test_integers_are_held_against_their_bounds_exactly(values, low, high) -> None:
+    column = Column(name="n", type=pa.int64(), minimum=low, maximum=high)
+    struck = {"below the minimum": set(), "above the maximum": set()}
+    for fault in cast_column(pa.array(values, pa.int64()), column, RULES).faults:
+        struck.setdefault(fault.reason, set()).update(n for n, is_bad in enumerate(fault.rows.to_pylist()) if is_bad)
+    known = [(n, value) for n, value in enumerate(values) if value is not None]
+    assert struck == {
+        "below the minimum": {n for n, value in known if low is not None and value < low},
+        "above the maximum": {n for n, value in known if high is not None and value > high},
+    }

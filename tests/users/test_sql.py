@@ -157,7 +157,10 @@ def test_the_digest_follows_the_rows_and_nothing_else(database, contract) -> Non
 def test_a_day_without_rows_is_not_there(database, contract) -> None:
     database.rows("uid text, day date", [f"('a', '{DAY}')"])
     now = dt.datetime(2026, 1, 7, tzinfo=dt.UTC)
-    assert sighted(database.settings(), DAY, now).waits_for is None
+    seen = sighted(database.settings(), DAY, now)
+    assert (seen.waits_for, seen) == (None, sighted(database.settings(), DAY, now))
+    database.run(f"insert into users values ('b', '{DAY}')")
+    assert sighted(database.settings(), DAY, now).digest != seen.digest
     assert sighted(database.settings(), NEXT, now).waits_for == "has no rows"
     with pytest.raises(SourceError, match=r"\$USERS_DB gave no row for 2026-01-06"):
         database.land(contract(), day=NEXT)
