@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -38,13 +38,11 @@ def publish(day: dt.date) -> None:
 
 def withdraw(day: dt.date, *, why: str, by: str) -> None:
     """Take a published day back, from the table and from the lookups."""
-    from profile_assets.feature_store.online import open_online, take_back
     from profile_assets.feature_store.withdraw import withdraw as take_away
 
     deployment = load_deployment()
-    layout, online = deployment.layout, deployment.export.online
-    others = [] if online is None else [partial(take_back, open_online(layout, online))]
-    take_away(layout, day, why=why, by=by, now=_now(), others=others)
+    layout = deployment.layout
+    take_away(layout, day, why=why, by=by, now=_now(), others=_others(deployment))
     console.print(f"{day} is withdrawn; the newest published day is {read.newest_day(layout) or 'none'}")
 
 
@@ -52,18 +50,19 @@ def undo_withdrawal(day: dt.date) -> None:
     """The withdrawn data was right: let it be published again."""
     from profile_assets.feature_store.withdraw import undo_withdrawal as undo
 
-    undo(load_deployment().layout, day)
+    deployment = load_deployment()
+    undo(deployment.layout, day, others=_others(deployment))
     console.print(f"{day} may be published again: profile-assets backfill {day} {day}")
 
 
 def rollback() -> None:
     """Make the version before the live one live again."""
-    from profile_assets.feature_store import publish as publishing
+    from profile_assets.feature_store import publish_online
     from profile_assets.feature_store.online import open_online
 
     deployment = load_deployment()
     settings = _online(deployment)
-    switch = publishing.rollback(deployment.layout, open_online(deployment.layout, settings), settings, now=_now())
+    switch = publish_online.rollback(deployment.layout, open_online(deployment.layout, settings), settings, now=_now())
     before, after = (one.id if one else "nothing" for one in (switch.before, switch.after))
     console.print(f"[green]✓[/] lookups went back from {before} to {after}")
 
@@ -99,6 +98,24 @@ def lookup(user: str, day: dt.date | None) -> dict[str, Any]:
 
     answer = look_up(open_online(layout, export.online), [user], now=_now())[user]
     return {name: value for name, value in dataclasses.asdict(answer).items() if value is not None}
+
+
+def _others(deployment: Deployment) -> list[Callable[[dt.date], None]]:
+    """What takes a day out of the lookups; none where there are none. The store is opened only by then."""
+    settings = deployment.export.online
+    if settings is None:
+        return []
+
+    def take_out(day: dt.date) -> None:
+        from profile_assets.feature_store import publish_online
+        from profile_assets.feature_store.online import open_online
+
+        store = open_online(deployment.layout, settings)
+        time_zone = deployment.profile.time_zone
+        lookups = publish_online.Lookups(store=store, settings=settings, time_zone=time_zone, clock=_now)
+        publish_online.take_out(deployment.layout, lookups, day)
+
+    return [take_out]
 
 
 def _online(deployment: Deployment) -> OnlineSettings:

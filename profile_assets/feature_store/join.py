@@ -43,12 +43,13 @@ def point_in_time(
     Each row gets the newest day whose event_timestamp is not after its own, nor more than `max_age` before it, and in
     which the user stands; nulls where there is none. `score_timestamp` tells the day's moment. A day is known from its
     end on, as Feast has it; `has_to_be_published` asks that it was published by then, which a backfill never was.
-    Memory holds the rows found and one batch of the table.
+    Memory holds the rows found and one batch of the table. ContractError where a column of `users` is not what it has
+    to be, or is named like one that is to be added.
     """
-    moments = _moments(users)
+    ids, moments = _ids(users, [SCORE_MOMENT, *columns]), _moments(users)
     picked = np.full(users.num_rows, -1, dtype=np.int64)
     pieces, total = [_nothing(layout, columns)], 0
-    for found in _matches(layout, users, moments, columns, max_age, has_to_be_published):
+    for found in _matches(layout, ids, moments, columns, max_age, has_to_be_published):
         picked[found.places] = np.arange(total, total + len(found.places))
         pieces.append(found.rows)
         total += len(found.places)
@@ -61,7 +62,7 @@ def point_in_time(
 
 def _matches(
     layout: Layout,
-    users: pa.Table,
+    ids: pa.ChunkedArray,
     moments: np.ndarray,
     columns: Sequence[str],
     max_age: dt.timedelta | None,
@@ -82,7 +83,7 @@ def _matches(
             places = np.flatnonzero(is_open)
             if not len(places):
                 break
-            yield _pick(batch, users.column(ID_COLUMN).take(pa.array(places)), places, columns)
+            yield _pick(batch, ids.take(pa.array(places)), places, columns)
 
 
 def _pick(batch: pa.RecordBatch, ids: pa.ChunkedArray, places: np.ndarray, columns: Sequence[str]) -> _Found:
@@ -102,18 +103,32 @@ def _nothing(layout: Layout, columns: Sequence[str]) -> pa.Table:
     return rows.rename_columns([SCORE_MOMENT, *columns])
 
 
-def _moments(users: pa.Table) -> np.ndarray:
-    """The training set's moments in UTC, datetime64[us] of shape (rows,)."""
+def _ids(users: pa.Table, added: Sequence[str]) -> pa.ChunkedArray:
+    """The training set's ids as text, once its columns are what they have to be."""
     missing = [name for name in (ID_COLUMN, MOMENT) if name not in users.column_names]
     if missing:
         raise ContractError(
             f"the training set has no column {', '.join(missing)}", remedy="name user and moment like that"
         )
+    taken = [name for name in added if name in users.column_names]
+    if taken:
+        raise ContractError(
+            f"the training set has columns of its own named {', '.join(taken)}", remedy="give them other names"
+        )
+    column = users.column(ID_COLUMN)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise ContractError(f"user_id of the training set is {kind}", remedy="give the ids as text, as they landed")
+    return column.cast(pa.string())
+
+
+def _moments(users: pa.Table) -> np.ndarray:
+    """The training set's moments in UTC, datetime64[us] of shape (rows,); what is finer is cut off."""
     column = users.column(MOMENT)
     if not pa.types.is_timestamp(column.type) or column.type.tz is None or column.null_count:
         raise ContractError(
             f"event_timestamp of the training set is {column.type}, or null in places",
             remedy="give every row a timestamp with a time zone",
         )
-    moments: np.ndarray = column.cast(pa.timestamp("us", tz="UTC")).to_numpy()
+    moments: np.ndarray = column.cast(pa.timestamp("us", tz="UTC"), safe=False).to_numpy()
     return moments.astype("datetime64[us]")

@@ -86,9 +86,14 @@ def compare(store: OnlineStore, version: Version, rows: Rows) -> Parity:
 
 
 def spot_check(store: OnlineStore, version: Version, rows: Rows) -> tuple[str, ...]:
-    """The sampled users whose lookup gives another value than the table; all of them where `version` is not live."""
+    """The sampled users whose lookup gives another value than the table; all of them where `version` is not live.
+
+    Nothing is to be compared where a newer day became live meanwhile.
+    """
     wanted = _sample(rows(), version.rows)
     answer = store.read(list(wanted))
+    if answer is not None and answer[0].day > version.day:
+        return ()
     found = answer[1] if answer is not None and answer[0].id == version.id else {}
     return _differing(wanted, found)
 
@@ -176,6 +181,14 @@ def _retire_others(store: OnlineStore, keep_s: int) -> None:
 
 def rollback(store: OnlineStore, *, keep_s: int) -> Switch:
     """Make the version before the live one live again. DataError where there is none."""
+    live, older = to_step_back(store)
+    step_back(store, live, older)
+    store.retire(live, keep_s)
+    return Switch(before=live, after=older)
+
+
+def to_step_back(store: OnlineStore) -> tuple[Version, Version]:
+    """The live version, and the one before it. DataError where there is none."""
     live = store.live()
     if live is None:
         raise DataError(f"nothing is live in {store.where()}", remedy="publish a day first")
@@ -185,10 +198,13 @@ def rollback(store: OnlineStore, *, keep_s: int) -> Switch:
             f"{store.where()} has no version before that of {live.day}",
             remedy=f"publish an earlier day once {live.day} is withdrawn, or run {live.day} again with better data",
         )
+    return live, older
+
+
+def step_back(store: OnlineStore, live: Version, older: Version) -> None:
+    """Make `older` live in the place of `live`. LockedError where that is live no more."""
     if not store.replace(live, older):
         raise LockedError("another process switched just now", remedy="look at what is live, then try again")
-    store.retire(live, keep_s)
-    return Switch(before=live, after=older)
 
 
 def take_back(store: OnlineStore, day: dt.date) -> Switch:

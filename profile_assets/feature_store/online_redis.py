@@ -4,10 +4,11 @@
     profile_assets:{<name>}:versions          hash: version id -> how many buckets it has, from before its first one
     profile_assets:{<name>}:<id>:building     there, with a lifetime, while somebody builds that version
     profile_assets:{<name>}:<id>:meta         the version as JSON, written last: with it, every bucket is there
-    profile_assets:{<name>}:<id>:<number>     a bucket: user id -> value (see `buckets`)
+    profile_assets:{<name>}:<id>:<number>     a bucket: user id -> value (see `buckets`), and SENTINEL
 
 Comparing and setting is one script. A version is let go in two steps, its meta first, and `advance` refuses one whose
-meta has a lifetime: so no bucket of a live version ever carries one. Only replaced versions have lifetimes.
+meta has a lifetime: so no bucket of a live version ever carries one. Only replaced versions have lifetimes. A bucket
+without users is written too, so that one which is not there was lost, and its users are not taken for missing.
 """
 
 from __future__ import annotations
@@ -33,53 +34,14 @@ from profile_assets.feature_store.buckets import (
     decode_value,
     num_buckets,
 )
+from profile_assets.feature_store.redis_scripts import ADVANCE, FORGET, REPLACE, RETIRE
 from profile_assets.feature_store.versions import Held, Pace, Switch, Version
 
 BUILDING_S = 600
 GRACE_S = 3600  # buckets outlive their meta, so that what has a meta is whole
+SENTINEL = b"\xff"  # no text in UTF-8, so no id
 _KEYS_AT_ONCE = 512
 _TRIES = 10
-
-# KEYS: live, meta. ARGV: the version as JSON, its day. Answers what happened, and what was live.
-_ADVANCE = """
-local live = redis.call('GET', KEYS[1])
-if live and cjson.decode(live)['day'] > ARGV[2] then return {'newer', live} end
-local left = redis.call('TTL', KEYS[2])
-if left == -2 then return {'gone', live or ''} end
-if left ~= -1 then return {'retired', live or ''} end
-redis.call('SET', KEYS[1], ARGV[1])
-return {'done', live or ''}
-"""
-
-# KEYS: live, meta. ARGV: the id that must be live, the version to point to as JSON or nothing.
-_REPLACE = """
-local live = redis.call('GET', KEYS[1])
-if not live or cjson.decode(live)['id'] ~= ARGV[1] then return 'changed' end
-if ARGV[2] == '' then redis.call('DEL', KEYS[1]) return 'done' end
-local left = redis.call('TTL', KEYS[2])
-if left == -2 then return 'gone' end
-if left ~= -1 then return 'retired' end
-redis.call('SET', KEYS[1], ARGV[2])
-return 'done'
-"""
-
-# KEYS: live, meta, and buckets. ARGV: id, seconds for the meta, seconds for the buckets.
-_RETIRE = """
-local live = redis.call('GET', KEYS[1])
-if live and cjson.decode(live)['id'] == ARGV[1] then return 0 end
-if #KEYS == 2 then return redis.call('EXPIRE', KEYS[2], ARGV[2]) end
-if redis.call('TTL', KEYS[2]) == -1 then return 0 end
-for place = 3, #KEYS do redis.call('EXPIRE', KEYS[place], ARGV[3]) end
-return 1
-"""
-
-# KEYS: live, meta. ARGV: id.
-_FORGET = """
-local live = redis.call('GET', KEYS[1])
-if live and cjson.decode(live)['id'] == ARGV[1] then return 0 end
-redis.call('DEL', KEYS[2])
-return 1
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +60,7 @@ class RedisStore:
         self._prefix = f"profile_assets:{{{name}}}"
         self._live, self._names = f"{self._prefix}:live", f"{self._prefix}:versions"
         self._pointer = _Pointer()
-        scripts = (_ADVANCE, _REPLACE, _RETIRE, _FORGET)
+        scripts = (ADVANCE, REPLACE, RETIRE, FORGET)
         self._advance, self._replace, self._retire, self._forget = map(client.register_script, scripts)
 
     def where(self) -> str:
@@ -108,11 +70,15 @@ class RedisStore:
         count = num_buckets(version.rows)
         with redis_errors():
             self._require_keeping()
+            # A sweep takes a name for left over unless somebody is seen to be at it.
+            self._client.set(self._key(version.id, "building"), "1", ex=BUILDING_S)
             self._client.hset(self._names, version.id, str(count))
+            self._lay_out(version, count)
             for buckets in deal(rows, count):
                 for piece in _pieces(buckets, pace.piece_rows):
                     pace.loaded(self._load(version, piece))
             with self._client.pipeline() as pipe:
+                pipe.hset(self._names, version.id, str(count))
                 pipe.set(self._key(version.id, "meta"), json.dumps(version.to_json()))
                 pipe.delete(self._key(version.id, "building"))
                 pipe.execute()
@@ -142,6 +108,9 @@ class RedisStore:
                 for key in keys:
                     pipe.hgetall(key)
                 buckets = pipe.execute()
+            for bucket in buckets:
+                if bucket.pop(SENTINEL, None) is None:
+                    raise self._lost(version)
             ids = pa.array([user for bucket in buckets for user in bucket], pa.binary()).cast(pa.string())
             yield decode_rows(ids, b"".join(value for bucket in buckets for value in bucket.values()))
 
@@ -159,6 +128,8 @@ class RedisStore:
                 return None
             is_there, found, now = self._fetch(pointer.version, ids)
             if is_there and now == pointer.text:
+                if found is None:
+                    raise self._lost(pointer.version)
                 return pointer.version, found
             self._remember(now)
         raise CorruptError(
@@ -213,6 +184,15 @@ class RedisStore:
                 if not self._client.exists(self._key(version_id, "meta"), self._key(version_id, "building")):
                     self._clear(version_id, int(count))
 
+    def _lay_out(self, version: Version, count: int) -> None:
+        """Every bucket, without a user yet."""
+        for keys in self._bucket_keys(version.id, count):
+            with self._client.pipeline(transaction=False) as pipe:
+                pipe.set(self._key(version.id, "building"), "1", ex=BUILDING_S)
+                for key in keys:
+                    pipe.hset(key, SENTINEL, b"")
+                pipe.execute()
+
     def _load(self, version: Version, piece: Sequence[Bucket]) -> int:
         with self._client.pipeline(transaction=False) as pipe:
             # Each piece says anew that somebody is at it; first, so that a sweep never takes it for left over.
@@ -228,8 +208,9 @@ class RedisStore:
             self._pointer = _Pointer(text=text, version=_version(text) if text else None)
         return self._pointer
 
-    def _fetch(self, version: Version, ids: Sequence[str]) -> tuple[bool, dict[str, Record], bytes | None]:
-        """What the version has of these users; before it, whether it was whole afterwards; last, the pointer then.
+    def _fetch(self, version: Version, ids: Sequence[str]) -> tuple[bool, dict[str, Record] | None, bytes | None]:
+        """What the version has of these users, None where a bucket is lost; before it, whether it was whole
+        afterwards; last, the pointer then.
 
         A version goes meta first, so what was read before its meta was seen was read from all of it.
         """
@@ -239,21 +220,31 @@ class RedisStore:
             wanted[bucket_number(user.encode(), count)].append(user)
         with redis_errors(), self._client.pipeline(transaction=False) as pipe:
             for number, users in wanted.items():
-                pipe.hmget(self._key(version.id, number), users)
+                pipe.hmget(self._key(version.id, number), [*users, SENTINEL])
             pipe.exists(self._key(version.id, "meta"))
             pipe.get(self._live)
             *answers, is_there, pointer = pipe.execute()
+        if None in (answer.pop() for answer in answers):
+            return bool(is_there), None, pointer
         pairs = zip((user for users in wanted.values() for user in users), (v for a in answers for v in a), strict=True)
         return bool(is_there), {user: decode_value(value) for user, value in pairs if value is not None}, pointer
 
     def _keep(self, version: Version) -> None:
-        """Take the lifetimes away, the meta's first: from then on no bucket gets one."""
-        if self._client.persist(self._key(version.id, "meta")):
-            for keys in self._bucket_keys(version.id, num_buckets(version.rows)):
-                with self._client.pipeline(transaction=False) as pipe:
-                    for key in keys:
-                        pipe.persist(key)
-                    pipe.execute()
+        """Take the lifetimes away. Once the meta has none no bucket gets one, so the buckets come after it, each time:
+        whoever took the meta's away may not have come to them. They also come before it where it has one: who dies in
+        between leaves no meta that outlives its buckets.
+        """
+        if self._client.ttl(self._key(version.id, "meta")) >= 0:
+            self._persist_buckets(version)
+        self._client.persist(self._key(version.id, "meta"))
+        self._persist_buckets(version)
+
+    def _persist_buckets(self, version: Version) -> None:
+        for keys in self._bucket_keys(version.id, num_buckets(version.rows)):
+            with self._client.pipeline(transaction=False) as pipe:
+                for key in keys:
+                    pipe.persist(key)
+                pipe.execute()
 
     def _clear(self, version_id: str, count: int) -> None:
         for keys in self._bucket_keys(version_id, count):
@@ -264,6 +255,9 @@ class RedisStore:
     def _bucket_keys(self, version_id: str, count: int) -> Iterator[list[str]]:
         for start in range(0, count, _KEYS_AT_ONCE):
             yield [self._key(version_id, number) for number in range(start, min(start + _KEYS_AT_ONCE, count))]
+
+    def _lost(self, version: Version) -> CorruptError:
+        return CorruptError(f"{self.where()} lost a bucket of {version.id}", remedy=f"publish {version.day} again")
 
     def _key(self, version_id: str, what: str | int) -> str:
         return f"{self._prefix}:{version_id}:{what}"

@@ -9,37 +9,37 @@ leaves each target at the old day or the new one, and the next run takes up what
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime as dt
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from profile_assets.errors import AccountingError, CorruptError, DataError, ProfileAssetsError, TransientError
-from profile_assets.feature_store.buckets import ROW_SCHEMA
+from profile_assets.errors import AccountingError, CorruptError, DataError
 from profile_assets.feature_store.offline import OfflineStore, open_offline
-from profile_assets.feature_store.online import Brought, bring, open_online, spot_check, take_back
-from profile_assets.feature_store.online import rollback as switch_back
+from profile_assets.feature_store.online import Brought, open_online
+from profile_assets.feature_store.publish_online import (
+    Lookups,
+    Seen,
+    publish_online,
+    roll_forward,
+    take_out,
+    with_online,
+)
 from profile_assets.feature_store.rows import audit, has_columns, stage_rows, table_schema
-from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
-from profile_assets.feature_store.versions import OnlineStore, Pace, Switch, version_of
+from profile_assets.feature_store.settings import ExportSettings
+from profile_assets.feature_store.versions import OnlineStore
 from profile_assets.feature_store.withdraw import complete_withdrawal, require_not_withdrawn
 from profile_assets.storage.atomic import locked
-from profile_assets.storage.days import as_utc, day_end
+from profile_assets.storage.days import as_utc
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
-from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.published import (
     OFFLINE,
-    ONLINE,
     PublishRecord,
     TargetState,
     footer_record,
-    published_days,
     read_record,
     write_record,
 )
@@ -66,14 +66,6 @@ class Published:
     differing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Seen:
-    """The day as readers of the table see it, proven whole."""
-
-    record: PublishRecord
-    part: Path
-
-
 def publish(
     layout: Layout,
     day: dt.date,
@@ -91,25 +83,17 @@ def publish(
     """
     export = export or ExportSettings()
     table = open_offline(layout, export.offline)
-    if online is None and export.online is not None:
-        online = open_online(layout, export.online)
+    lookups = None
+    if export.online is not None:
+        store = open_online(layout, export.online) if online is None else online
+        lookups = Lookups(store=store, settings=export.online, time_zone=time_zone, clock=clock)
     with _undisturbed(layout, day):
-        complete_withdrawal(layout, day, others=[] if online is None else [partial(take_back, online)])
-        seen = _publish_table(layout, table, day, export, time_zone=time_zone, now=as_utc(clock()))
-        if export.online is None or online is None:
+        complete_withdrawal(layout, day, others=[] if lookups is None else [partial(take_out, layout, lookups)])
+        seen = _publish_table(layout, table, day, export, time_zone=time_zone, clock=clock)
+        if lookups is None:
             return Published(record=seen.record, part=seen.part)
-        return _publish_online(layout, seen, online, export.online, time_zone=time_zone, clock=clock)
-
-
-def rollback(layout: Layout, online: OnlineStore, settings: OnlineSettings, *, now: dt.datetime) -> Switch:
-    """Make the version before the live one live again, and say so in the record of the day that was taken back."""
-    switch = switch_back(online, keep_s=_keep_s(settings))
-    if switch.before is not None and switch.after is not None:
-        with locked(layout.day_lock("publish", switch.before.day), what=f"the publication of {switch.before.day}"):
-            record = read_record(layout, switch.before.day)
-            if record is not None:
-                _write_online(layout, record, "pending", now, f"rolled back to {switch.after.day}")
-    return switch
+        told = publish_online(layout, seen, lookups)
+        return Published(record=told.record, part=seen.part, brought=told.brought, differing=told.differing)
 
 
 @contextlib.contextmanager
@@ -123,31 +107,39 @@ def _undisturbed(layout: Layout, day: dt.date) -> Iterator[None]:
 
 
 def _publish_table(
-    layout: Layout, table: OfflineStore, day: dt.date, export: ExportSettings, *, time_zone: str, now: dt.datetime
-) -> _Seen:
+    layout: Layout,
+    table: OfflineStore,
+    day: dt.date,
+    export: ExportSettings,
+    *,
+    time_zone: str,
+    clock: Callable[[], dt.datetime],
+) -> Seen:
     """The day in the table, as it is or new, and its record."""
     seen = _what_readers_see(table, day)
     if seen is not None:
-        _roll_forward(layout, seen.record)
+        roll_forward(layout, seen.record)
     manifests = {stage: require(layout, stage, day) for stage in SOURCES}
     sources = {stage: manifest.digest for stage, manifest in manifests.items()}
     verdict = read_verdict(layout, day) or Verdict(day=day, stages={})
     require_passed(verdict, sources)
-    require_not_withdrawn(layout, day, sources)
+    require_not_withdrawn(layout, day, sources, manifests[USER_SCORES].facts["bundle_id"])
     _require_closed_sums(manifests, day)
     schema = table_schema(layout, day, manifests[USER_SHARDS], export.columns)
     if seen is not None and seen.record.sources == sources and has_columns(seen.part, schema):
-        return _Seen(record=read_record(layout, day) or seen.record, part=seen.part)
+        return Seen(record=read_record(layout, day) or seen.record, part=seen.part)
+    # Every row carries this moment: the rows are written, audited and moved in after it, and looked at before.
+    now = as_utc(clock())
     record = _record(manifests, sources, verdict, now)
     scores, shards = manifests[USER_SCORES], manifests[USER_SHARDS]
     table.replace(stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone), record)
     if export.online is not None:
-        record = _with_online(record, "pending", now, "")
+        record = with_online(record, "pending", now, "")
     write_record(layout, record)
-    return _Seen(record=record, part=_require_part(table, day))
+    return Seen(record=record, part=_require_part(table, day))
 
 
-def _what_readers_see(table: OfflineStore, day: dt.date) -> _Seen | None:
+def _what_readers_see(table: OfflineStore, day: dt.date) -> Seen | None:
     """The published file and its record, once it has proven whole; None for a damaged one, which is replaced."""
     try:
         part = table.part(day)
@@ -157,18 +149,7 @@ def _what_readers_see(table: OfflineStore, day: dt.date) -> _Seen | None:
         audit(part, record)
     except (CorruptError, DataError):
         return None
-    return _Seen(record=record, part=part)
-
-
-def _roll_forward(layout: Layout, told: PublishRecord) -> None:
-    """Make the record say what the file says; a record that agrees keeps what it knows of other targets."""
-    try:
-        known = read_record(layout, told.day)
-    except CorruptError:
-        known = None
-    facts = (told.sources, told.targets[OFFLINE])
-    if known is None or (known.sources, known.targets.get(OFFLINE)) != facts:
-        write_record(layout, told)
+    return Seen(record=record, part=part)
 
 
 def _require_part(table: OfflineStore, day: dt.date) -> Path:
@@ -176,64 +157,6 @@ def _require_part(table: OfflineStore, day: dt.date) -> Path:
     if part is None:
         raise CorruptError(f"{table.path} lost {day} just after it was published", remedy=f"publish {day} again")
     return part
-
-
-def _publish_online(
-    layout: Layout,
-    seen: _Seen,
-    online: OnlineStore,
-    settings: OnlineSettings,
-    *,
-    time_zone: str,
-    clock: Callable[[], dt.datetime],
-) -> Published:
-    """Bring the day online, unless a newer one is published or live; done or pending, the record says it."""
-    day = seen.record.day
-    newest = max(published_days(layout))
-    try:
-        live = online.live()
-        if day < newest or (live is not None and day < live.day):
-            note = f"not brought online: {max(newest, live.day if live else newest)} is newer"
-            return Published(record=_write_online(layout, seen.record, "done", clock(), note), part=seen.part)
-        expires_at = day_end(day, time_zone) + dt.timedelta(hours=settings.expires_hours)
-        rows = _rows(seen.part)
-        pace, keep_s = Pace(settings.rows_per_s), _keep_s(settings)
-        brought = bring(online, version_of(seen.record, expires_at), rows, pace=pace, keep_s=keep_s)
-        differing = spot_check(online, brought.version, rows) if brought.is_live else ()
-    except ProfileAssetsError as error:
-        record = _write_online(layout, seen.record, "pending", clock(), "")
-        if not isinstance(error, TransientError):
-            raise
-        raise type(error)(
-            f"{day} is published in the table ({record.rows} users); online it is pending: {error.what}",
-            remedy=f"{error.remedy}; `profile-assets publish {day}` completes it",
-        ) from error
-    note = brought.version.id if brought.is_live else "not live: a newer day was quicker"
-    record = _write_online(layout, seen.record, "done", clock(), note)
-    return Published(record=record, part=seen.part, brought=brought, differing=differing)
-
-
-def _rows(part: Path) -> Callable[[], Iterable[pa.RecordBatch]]:
-    """The columns of the day that go online, from the start each time."""
-    return lambda: (batch.cast(ROW_SCHEMA) for batch in iter_batches(part, columns=ROW_SCHEMA.names))
-
-
-def _keep_s(settings: OnlineSettings) -> int:
-    return round(settings.keep_hours * 3600)
-
-
-def _with_online(record: PublishRecord, state: Any, at: dt.datetime, note: str) -> PublishRecord:
-    told = TargetState(state=state, at=as_utc(at), note=note)
-    return dataclasses.replace(record, targets={**record.targets, ONLINE: told})
-
-
-def _write_online(layout: Layout, record: PublishRecord, state: Any, at: dt.datetime, note: str) -> PublishRecord:
-    """Record the state of the lookups; one that says the same already keeps its moment."""
-    known = record.targets.get(ONLINE)
-    if known is None or (known.state, known.note) != (state, note):
-        record = _with_online(record, state, at, note)
-        write_record(layout, record)
-    return record
 
 
 def _require_closed_sums(manifests: Manifests, day: dt.date) -> None:

@@ -21,7 +21,8 @@ from profile_assets.storage.atomic import empty_folder
 from profile_assets.storage.days import day_end
 from profile_assets.storage.layout import EXPORT, PART_FILE, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import ParquetSink, iter_batches, open_parquet
-from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord
+from profile_assets.storage.parts import part_of
+from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord, published_days
 from profile_assets.storage.records import FileEntry, Manifest
 from profile_assets.storage.stages import ID_COLUMN, keys_on_disk
 from profile_assets.storage.written import IdOrder, Written
@@ -46,7 +47,8 @@ SCHEMA = pa.schema(
 def table_schema(layout: Layout, day: dt.date, shards: Manifest, columns: Sequence[str]) -> pa.Schema:
     """The table's own columns and, after them, those that ride along, in the types they landed in.
 
-    Raises ContractError for a column that the day's shards lack.
+    Raises ContractError for a column that the day's shards lack, or that the newest other day of the table has in
+    another type: no reader could take the two days together.
     """
     with open_parquet(layout.stage(USER_SHARDS, day) / shards.files[0].name) as file:
         landed = file.schema_arrow
@@ -56,7 +58,28 @@ def table_schema(layout: Layout, day: dt.date, shards: Manifest, columns: Sequen
             f"{day} has no column {', '.join(missing)}, which export.columns names",
             remedy="name columns of the contract there, then run the day again from the first stage",
         )
-    return pa.schema([*SCHEMA, *(pa.field(name, _plain(landed.field(name).type)) for name in columns)])
+    schema = pa.schema([*SCHEMA, *(pa.field(name, _plain(landed.field(name).type)) for name in columns)])
+    _require_known_types(layout, day, schema)
+    return schema
+
+
+def _require_known_types(layout: Layout, day: dt.date, schema: pa.Schema) -> None:
+    other = max((one for one in published_days(layout) if one != day), default=None)
+    part = None if other is None else part_of(layout, other)
+    if part is None:
+        return
+    try:
+        with open_parquet(part) as file:
+            known = file.schema_arrow
+    except CorruptError:  # readers of that day are told so; it does not keep others from being published
+        return
+    for field in schema:
+        if field.name in known.names and known.field(field.name).type != field.type:
+            raise ContractError(
+                f"{field.name} of {day} is {field.type}; in the table it is {known.field(field.name).type}, by {other}",
+                remedy=f"give the column its old type or another name, or take it out of export.columns, then run {day} "
+                "again",
+            )
 
 
 def stage_rows(

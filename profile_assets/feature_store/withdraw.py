@@ -1,7 +1,8 @@
 """Taking a published day back: readers then see the days before, and nothing of that one.
 
-First the withdrawal is written down, then the day is taken from the other targets, then its file goes, then the
-publish record says so. A withdrawal that died on the way is completed by whatever publishes or withdraws the day next.
+First the withdrawal is written down, then the day's file goes, then it is taken from the other targets; the publish
+record says what is done. No other target holds the first up: one that cannot be reached is pending. A withdrawal that
+died on the way is completed by whatever publishes or withdraws the day next.
 The data that was withdrawn is not published again by a rerun, unless the withdrawal is undone.
 """
 
@@ -12,11 +13,11 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from profile_assets.errors import CorruptError, DataError, GateError
+from profile_assets.errors import CorruptError, DataError, GateError, ProfileAssetsError
 from profile_assets.feature_store.offline import open_offline
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.days import as_utc
-from profile_assets.storage.layout import Layout
+from profile_assets.storage.layout import RAW_USERS, Layout
 from profile_assets.storage.published import (
     OFFLINE,
     ONLINE,
@@ -35,12 +36,18 @@ TakeBack = Callable[[dt.date], object]
 def withdraw(
     layout: Layout, day: dt.date, *, why: str, by: str, now: dt.datetime, others: Sequence[TakeBack] = ()
 ) -> Withdrawal:
-    """Take a published day back, from `others` first. DataError where it is not published or no reason is given."""
+    """Take a published day back, from the table first, then from `others`; one that is half done is completed.
+
+    DataError where it is not published or no reason is given. Where one of `others` fails: its error, and the record
+    says pending.
+    """
     if not why.strip():
         raise DataError(f"{day} is not withdrawn: no reason was given", remedy='say why: --why "..."')
     with _alone(layout, day):
-        complete_withdrawal(layout, day, others=others)
+        completed = complete_withdrawal(layout, day, others=others)
         published = _published(layout, day)
+        if published is None and completed is not None:
+            return completed
         if published is None:
             raise DataError(f"{day} is not published", remedy="see `profile-assets show` for the days that are")
         made = Withdrawal(
@@ -50,16 +57,17 @@ def withdraw(
             at=as_utc(now),
             published_at=published.targets[OFFLINE].at,
             sources=published.sources,
+            bundle_id=published.bundle_id,
         )
         write_withdrawal(layout, made)
         complete_withdrawal(layout, day, others=others)
         return made
 
 
-def undo_withdrawal(layout: Layout, day: dt.date) -> Withdrawal:
+def undo_withdrawal(layout: Layout, day: dt.date, *, others: Sequence[TakeBack] = ()) -> Withdrawal:
     """Let the withdrawn data be published again; nothing is published by it. DataError where nothing is withdrawn."""
     with _alone(layout, day):
-        complete_withdrawal(layout, day)
+        complete_withdrawal(layout, day, others=others)
         found = read_withdrawal(layout, day)
         if found is None or found.is_undone:
             raise DataError(f"{day} is not withdrawn", remedy="see `profile-assets show` for the days")
@@ -68,32 +76,55 @@ def undo_withdrawal(layout: Layout, day: dt.date) -> Withdrawal:
         return undone
 
 
-def complete_withdrawal(layout: Layout, day: dt.date, *, others: Sequence[TakeBack] = ()) -> None:
-    """Finish a withdrawal that was written down; nothing happens where none is pending. Holds no lock itself."""
+def complete_withdrawal(layout: Layout, day: dt.date, *, others: Sequence[TakeBack] = ()) -> Withdrawal | None:
+    """Finish a withdrawal that was written down, which is given; None where nothing was left to do. Holds no lock."""
     record = _readable_record(layout, day)
     published = _published(layout, day)
     withdrawal = withdrawal_of(layout, published or record)
     if withdrawal is None:
-        return
+        return None
     # The record knows of the other targets; where it speaks of another publication, the file is the truth.
-    told = record if record is not None and withdrawal.names(record) else published
-    if told is not None and all(target.state == "withdrawn" for target in told.targets.values()):
-        return
-    for take_back in others:
-        take_back(day)
+    told = next(one for one in (record, published) if one is not None and withdrawal.names(one))
+    if all(target.state == "withdrawn" for target in told.targets.values()):
+        return None
     open_offline(layout).remove(day)
     taken = TargetState(state="withdrawn", at=withdrawal.published_at)
-    if told is not None:
-        names = [OFFLINE, *([ONLINE] if others and ONLINE in told.targets else [])]
-        targets = {**told.targets, **dict.fromkeys(names, taken)}
-        if targets != told.targets:
-            write_record(layout, dataclasses.replace(told, targets=targets))
+    pending = TargetState(state="pending", at=withdrawal.at, note="to be taken out")
+    after = _told(layout, told, {OFFLINE: taken, **({ONLINE: pending} if others else {})})
+    if others:
+        _take_from(others, day)
+        after = _told(layout, after, {ONLINE: taken})
+    return withdrawal if after.targets != told.targets else None
 
 
-def require_not_withdrawn(layout: Layout, day: dt.date, sources: Mapping[str, str]) -> None:
-    """GateError where exactly this data was published and taken back before."""
+def _told(layout: Layout, record: PublishRecord, changed: Mapping[str, TargetState]) -> PublishRecord:
+    """The record with these targets, written where it is another one."""
+    after = dataclasses.replace(record, targets={**record.targets, **changed})
+    if after.targets != record.targets:
+        write_record(layout, after)
+    return after
+
+
+def _take_from(others: Sequence[TakeBack], day: dt.date) -> None:
+    try:
+        for take_back in others:
+            take_back(day)
+    except ProfileAssetsError as error:
+        raise type(error)(
+            f"{day} is withdrawn from the table; online it is pending: {error.what}",
+            remedy=f"{error.remedy}; `profile-assets withdraw {day}` again completes it",
+        ) from error
+
+
+def require_not_withdrawn(layout: Layout, day: dt.date, sources: Mapping[str, str], bundle_id: str) -> None:
+    """GateError where the same users, scored by the same bundle, were published and taken back before.
+
+    Whatever else changed on the way from the one to the other, nothing was mended.
+    """
     found = read_withdrawal(layout, day)
-    if found is not None and not found.is_undone and dict(found.sources) == dict(sources):
+    if found is None or found.is_undone or found.bundle_id not in (None, bundle_id):
+        return
+    if found.sources.get(RAW_USERS) == sources[RAW_USERS]:
         raise GateError(
             f"this very data of {day} was withdrawn by {found.by}: {found.why}",
             remedy=f"mend the source and run {day} again, or `profile-assets withdraw {day} --undo` if it was right",

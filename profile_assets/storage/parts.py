@@ -53,12 +53,20 @@ def days_of(layout: Layout, *, known_at: dt.datetime | None = None) -> list[dt.d
     """The days that the table has, oldest first; see `part_of` for `known_at`."""
     if not (layout.offline / "_delta_log").exists():
         parts = layout.offline.glob(f"{PARTITION_COLUMN}=????-??-??/{PART_FILE}")
-        return sorted(dt.date.fromisoformat(part.parent.name.removeprefix(f"{PARTITION_COLUMN}=")) for part in parts)
+        return sorted(day for part in parts if (day := _day_of(part.parent.name)) is not None)
     table = delta_table(layout.offline, known_at=known_at)
     if table is None:
         return []
     with delta_errors(layout.offline):
         return sorted({dt.date.fromisoformat(str(one[PARTITION_COLUMN])) for one in table.partitions()})
+
+
+def _day_of(folder: str) -> dt.date | None:
+    """The day of a folder; None for a name that is no day of the calendar, such as ds=2026-13-99."""
+    try:
+        return dt.date.fromisoformat(folder.removeprefix(f"{PARTITION_COLUMN}="))
+    except ValueError:
+        return None
 
 
 def delta_table(path: Path, *, known_at: dt.datetime | None = None) -> DeltaTable | None:

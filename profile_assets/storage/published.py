@@ -25,12 +25,15 @@ OFFLINE = "offline"
 ONLINE = "online"
 FOOTER_KEY = "publish_record"
 
-State = Literal["done", "pending", "withdrawn"]
+State = Literal["done", "older", "pending", "withdrawn"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetState:
-    """Whether readers of one target see the day, and the UTC moment of which that is said; `note` says more."""
+    """Whether readers of one target see the day, and the UTC moment of which that is said; `note` says more.
+
+    `older` is said of a day that lookups do not serve because they serve a newer one.
+    """
 
     state: State
     at: dt.datetime
@@ -61,7 +64,7 @@ class PublishRecord:
 
     @property
     def published_at(self) -> dt.datetime:
-        """Since when readers of the offline table see these rows."""
+        """When these rows were about to be written: readers of the offline table see them shortly after."""
         return self.targets[OFFLINE].at
 
     def to_json(self) -> dict[str, Any]:

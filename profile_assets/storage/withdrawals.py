@@ -22,7 +22,10 @@ from profile_assets.storage.records import FORMAT, read_json
 
 @dataclass(frozen=True, kw_only=True)
 class Withdrawal:
-    """`published_at` is the moment of the publication taken back, `at` that of taking it back, both in UTC."""
+    """`published_at` is the moment of the publication taken back, `at` that of taking it back, both in UTC.
+
+    `bundle_id`: whose scores they were; None in withdrawals that were written before it was kept.
+    """
 
     day: dt.date
     why: str
@@ -30,6 +33,7 @@ class Withdrawal:
     at: dt.datetime
     published_at: dt.datetime
     sources: Mapping[str, str]
+    bundle_id: str | None
     is_undone: bool = False
 
     def names(self, record: PublishRecord) -> bool:
@@ -56,6 +60,7 @@ def read_withdrawal(layout: Layout, day: dt.date) -> Withdrawal | None:
             at=dt.datetime.fromisoformat(value["at"]),
             published_at=dt.datetime.fromisoformat(value["published_at"]),
             sources=dict(value["sources"]),
+            bundle_id=value.get("bundle_id"),
             is_undone=bool(value["is_undone"]),
         )
     except (KeyError, TypeError, ValueError) as error:

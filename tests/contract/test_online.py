@@ -259,6 +259,14 @@ def test_a_day_is_brought_online_once_and_found_again(harness):
     assert spot_check(harness.store, version, rows_of(MANY)) == ()
 
 
+def test_a_newer_day_that_is_live_by_then_is_no_difference(harness):
+    version = harness.live(MANY)
+    harness.live({"a": 0.5}, day=DAY + ONE_DAY)
+    assert spot_check(harness.store, version, rows_of(MANY)) == ()
+    newer = harness.version(MANY, day=DAY + 2 * ONE_DAY)
+    assert len(spot_check(harness.store, newer, rows_of(MANY))) == len(MANY)
+
+
 def test_what_was_live_is_kept_for_a_rollback_and_for_no_longer(harness):
     first = bring(harness.store, harness.version(MANY), rows_of(MANY), pace=Pace(), keep_s=60).version
     other = {"a": 0.5}

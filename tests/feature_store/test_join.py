@@ -114,3 +114,32 @@ def test_a_training_set_without_users_is_refused(published):
 def test_a_table_without_a_day_is_an_error(layout):
     with pytest.raises(DataError, match="nothing of purchase_30d is published"):
         point_in_time(layout, entities(("a", ENDS[0])))
+
+
+@pytest.mark.parametrize("ids", [pa.array([1, 2]), pa.array([b"a", b"b"])])
+def test_ids_that_are_no_text_are_named(published, ids):
+    users = entities(("a", ENDS[0]), ("b", ENDS[1])).set_column(0, "user_id", ids)
+    with pytest.raises(ContractError, match="user_id of the training set is"):
+        point_in_time(published, users)
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_ids_are_text_in_any_layout(published, kind):
+    users = entities(("a", ENDS[0]), ("b", ENDS[1]))
+    users = users.set_column(0, "user_id", users["user_id"].cast(kind))
+    assert point_in_time(published, users)["score"].to_pylist() == [0.0, 0.25 + 1 / 64]
+
+
+def test_moments_may_be_finer_than_the_tables(published):
+    end = int(ENDS[1].timestamp()) * 10**9
+    users = pa.table(
+        {"user_id": ["a", "a"], "event_timestamp": pa.array([end - 1, end + 1], pa.timestamp("ns", "UTC"))}
+    )
+    assert point_in_time(published, users)["score"].to_pylist() == [0.0, 0.25]
+
+
+@pytest.mark.parametrize("name", ["score", "score_timestamp"])
+def test_a_column_named_like_one_that_is_added_is_refused(published, name):
+    users = entities(("a", ENDS[0])).append_column(name, pa.array([1.0]))
+    with pytest.raises(ContractError, match=f"columns of its own named {name}"):
+        point_in_time(published, users)

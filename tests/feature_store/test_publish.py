@@ -7,12 +7,14 @@ import datetime as dt
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pyarrow as pa
 import pytest
 
 from profile_assets.errors import AccountingError, CorruptError, DataError, GateError, PermanentError
 from profile_assets.feature_store import rows as table_rows
+from profile_assets.feature_store.publish import publish
 from profile_assets.feature_store.read import newest_day, read_day
 from profile_assets.storage.atomic import replace_file
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
@@ -335,3 +337,11 @@ def test_the_event_timestamp_is_the_end_of_the_day_in_its_zone(pipeline, layout,
     assert set(table["event_timestamp"].to_pylist()) == {ends}
     assert table.schema.field("event_timestamp").type == pa.timestamp("us", tz="UTC")
     assert set(table["published_at"].to_pylist()) == {NOW}
+
+
+def test_the_moment_of_publication_is_taken_once_everything_was_looked_at(pipeline, day):
+    raw, _, _ = pipeline.run(day, IDS)
+    pipeline.judge(day, raw, min_rows="fail")
+    clock = partial(pytest.fail, "the clock was asked before the day could be published")
+    with pytest.raises(GateError):
+        publish(pipeline.layout, day, time_zone="UTC", clock=clock)

@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from profile_assets.errors import DataError
 from profile_assets.feature_store.read import lookup, lookup_many, newest_day, read_day, read_days
 from profile_assets.feature_store.settings import ExportSettings
+from profile_assets.storage.published import published_days
 
 IDS = ["007", "NA", "null", "9223372036854775807", "Zoë"]
 SECOND = dt.date(2026, 1, 5)
@@ -183,3 +184,12 @@ def test_the_package_reads_a_delta_table_as_it_reads_parquet(two_delta_days):
     assert lookup(two_delta_days, "NA")["bundle_id"] == "b-2"
     with pytest.raises(DataError, match="2025-12-31"):
         read_day(two_delta_days, dt.date(2025, 12, 31))
+
+
+def test_a_folder_named_like_a_day_that_is_none_is_no_day(pipeline, layout, day):
+    pipeline.run(day, ["a"])
+    pipeline.publish(day)
+    folder = layout.offline / "ds=2026-13-99"
+    folder.mkdir()
+    (folder / layout.offline_part(day).name).write_bytes(layout.offline_part(day).read_bytes())
+    assert published_days(layout) == [day]

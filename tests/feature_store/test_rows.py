@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from profile_assets.errors import AccountingError, ContractError
-from profile_assets.feature_store.read import read_day
+from profile_assets.feature_store.read import read_day, read_days
 from profile_assets.feature_store.settings import ExportSettings
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, USERS_FILE, shard_file
+from profile_assets.storage.published import published_days
 
 NOW = dt.datetime(2026, 1, 6, 2, 30, tzinfo=dt.UTC)
 EXPORT = ExportSettings(columns=("plan", "spend", "is_new", "embedding"))
@@ -93,3 +94,25 @@ def test_a_day_is_published_again_when_other_columns_are_wanted(pipeline, layout
     assert record.published_at == later
     assert read_day(layout, day).column_names[6:] == ["plan"]
     assert pipeline.publish(day, now=later + dt.timedelta(hours=1), export=ExportSettings(columns=("plan",))) == record
+
+
+@pytest.mark.parametrize("offline", ["parquet", "delta"])
+def test_a_column_whose_type_changed_is_refused_before_a_reader_meets_it(pipeline, layout, day, offline):
+    tomorrow = day + dt.timedelta(days=1)
+    export = ExportSettings(offline=offline, columns=("plan",))
+
+    def publish(one, kind, now=NOW):
+        table = pa.table({"user_id": pa.array(["a", "b"]), "plan": pa.array([1, 2], kind)})
+        raw = pipeline.stage(RAW_USERS, one, {USERS_FILE: table}, {})
+        shards = {shard_file(n, 2): table.slice(n, 1) for n in range(2)}
+        split = pipeline.stage(USER_SHARDS, one, shards, {RAW_USERS: raw.digest})
+        pipeline.judge(one, raw, split, pipeline.score(one, split, ["a", "b"]))
+        pipeline.publish(one, now=now, export=export)
+
+    publish(day, pa.int64())
+    with pytest.raises(ContractError, match="plan of 2026-01-06 is double; in the table it is int64, by 2026-01-05"):
+        publish(tomorrow, pa.float64())
+    assert published_days(layout) == [day]
+    publish(day, pa.float64(), NOW + dt.timedelta(hours=1))
+    publish(tomorrow, pa.float64())
+    assert read_days(layout, day, tomorrow, columns=["plan"])["plan"].to_pylist() == [1.0, 2.0] * 2

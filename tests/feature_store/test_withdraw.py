@@ -7,7 +7,7 @@ import datetime as dt
 
 import pytest
 
-from profile_assets.errors import CorruptError, DataError, GateError
+from profile_assets.errors import CorruptError, DataError, GateError, StorageError
 from profile_assets.feature_store.read import lookup, newest_day, read_day
 from profile_assets.feature_store.withdraw import complete_withdrawal, undo_withdrawal, withdraw
 from profile_assets.quality.baseline import find_baselines
@@ -165,7 +165,7 @@ def test_a_publication_that_stands_is_not_completed_away(two_days, day):
     assert newest_day(two_days) == day
 
 
-def test_other_targets_are_taken_back_first_and_again_after_a_death(two_days, day):
+def test_no_other_target_holds_a_withdrawal_up_and_what_failed_is_taken_back_by_the_next_call(two_days, day):
     seen = []
 
     def take_back(one):
@@ -173,12 +173,44 @@ def test_other_targets_are_taken_back_first_and_again_after_a_death(two_days, da
         if len(seen) == 1:
             raise DataError("the other store is down", remedy="start it")
 
-    with pytest.raises(DataError, match="other store"):
+    with pytest.raises(DataError, match="withdrawn from the table; online it is pending: the other store is down"):
         withdraw(two_days, day, **SAID, others=[take_back])
-    assert newest_day(two_days) == day
-    complete_withdrawal(two_days, day, others=[take_back])
-    assert seen == [(day, True), (day, True)]
     assert newest_day(two_days) == day - ONE_DAY
+    assert read_record(two_days, day).targets["online"].state == "pending"
+    made = withdraw(two_days, day, **{**SAID, "why": "once more"}, others=[take_back])
+    assert (made, made.why) == (read_withdrawal(two_days, day), SAID["why"])
+    assert seen == [(day, False), (day, False)]
+    assert {target.state for target in read_record(two_days, day).targets.values()} == {"withdrawn"}
+    with pytest.raises(DataError, match="is not published"):
+        withdraw(two_days, day, **SAID, others=[take_back])
+
+
+def test_a_withdrawal_that_is_undone_is_completed_first(two_days, day):
+    def down(_):
+        raise StorageError("the other store is down", remedy="start it")
+
+    with pytest.raises(StorageError, match="is down"):
+        withdraw(two_days, day, **SAID, others=[down])
+    with pytest.raises(StorageError, match="is down"):
+        undo_withdrawal(two_days, day, others=[down])
+    assert not read_withdrawal(two_days, day).is_undone
+    taken = []
+    assert undo_withdrawal(two_days, day, others=[taken.append]).is_undone
+    assert taken == [day]
+
+
+def test_the_same_users_come_not_back_because_something_downstream_is_another(pipeline, two_days, day):
+    withdraw(two_days, day, **SAID)
+    _, _, scores = pipeline.run(day, IDS, values=[n / 64 for n in range(len(IDS))], bundle="b-2")
+    assert scores.digest != read_withdrawal(two_days, day).sources["user_scores"]
+    with pytest.raises(GateError, match="withdrawn by ada"):
+        pipeline.publish(day, now=NOW + 2 * HOUR)
+
+
+def test_the_same_users_scored_by_another_bundle_are_a_new_decision(pipeline, two_days, day):
+    withdraw(two_days, day, **SAID)
+    pipeline.run(day, IDS, bundle="b-3")
+    assert pipeline.publish(day, now=NOW + 2 * HOUR).bundle_id == "b-3"
 
 
 def test_what_is_known_of_other_targets_stays_in_the_record(two_days, day):
