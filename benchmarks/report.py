@@ -43,6 +43,7 @@ def _page(root: Path) -> Iterator[str]:
     yield from _HEAD
     for machine in {json.dumps(value["machine"], sort_keys=True) for value in saved.values()}:
         yield _machine(json.loads(machine))
+    yield from _load(saved)
     yield from _goals(saved)
     if "scoring" in saved:
         yield from _scoring(saved["scoring"])
@@ -67,6 +68,17 @@ def _saved(root: Path, name: str) -> Any:
 def _machine(machine: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
     return f"\nMachine: {machine['cores']} cores ({machine['processor']}), Python {machine['python']}, {packages}."
+
+
+def _load(saved: dict[str, Any]) -> Iterator[str]:
+    """How many processes wanted a core, on average over five minutes, when each measurement ended."""
+    loads = {name: value["load"] for name, value in saved.items() if "load" in value}
+    if loads:
+        told = ", ".join(f"{name} {load:.1f}" for name, load in loads.items())
+        yield (
+            f"\nLoad average at the end of each measurement: {told}. Where that is above the number of cores, others "
+            "used the machine: clocks then say little, and CPU time is dearer than on a quiet one."
+        )
 
 
 def _goals(saved: dict[str, Any]) -> Iterator[str]:

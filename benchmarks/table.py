@@ -51,9 +51,9 @@ def show_goals(goals: Sequence[Goal]) -> None:
 
 
 def save(path: Path, what: Mapping[str, Any]) -> None:
-    """Write results beside the machine they are from."""
+    """Write results beside the machine they are from, and how busy that was with other work too."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": _machine(), **what}, indent=1), encoding="utf-8")
+    path.write_text(json.dumps({"machine": _machine(), "load": os.getloadavg()[1], **what}, indent=1), encoding="utf-8")
     console.print(f"saved: {path}")
 
 
