@@ -38,7 +38,7 @@ STATUS = (
 RUNS = "query Runs { runsOrError { ... on Runs { results { runId status jobName tags { key value } } } } }"
 
 
-def wait_for(what: str, ask: Callable[[], Any], timeout_s: float = 240.0) -> Any:
+def wait_for(what: str, ask: Callable[[], Any], timeout_s: float = 600.0) -> Any:
     """Ask until the answer is not None."""
     give_up = time.monotonic() + timeout_s
     while time.monotonic() < give_up:
@@ -111,7 +111,7 @@ def ui(fresh_world: Any) -> Iterator[Ui]:
             stop(server)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_three_days_with_everything_selected_are_one_run_a_day_and_one_for_the_model(ui: Ui, fresh_world: Any):
     layout, days = fresh_world.deployment.layout, fresh_world.days
     names = ("raw_users", "user_shards", "user_scores", "feature_store_export", "model_bundle")
