@@ -1,9 +1,9 @@
 """Great Expectations over a table of measures: a row for each expectation, with what was observed and its bounds.
 
-What it answered is kept in its own words, beside what was made of it here. Its verdict is taken only where it really
-looked: an expectation that raised, or asked for a measure that is not there or is NaN, counts as not evaluated, never
-as a pass; infinity counts as a failure. The rows of the users' tables are never shown to it. The import costs seconds, so
-it happens inside the call; the judging itself takes a tenth of one.
+What it answered is kept in its own words, beside what was made of it here. Its verdict is taken only where it
+really looked: an expectation that raised, or asked for a measure that is not there or is NaN, counts as not
+evaluated, never as a pass; infinity counts as a failure. The rows of the users' tables are never shown to it. The
+import costs seconds, so it happens inside the call; the judging itself takes a tenth of one.
 """
 
 from __future__ import annotations
