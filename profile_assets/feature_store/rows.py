@@ -77,8 +77,7 @@ def _require_known_types(layout: Layout, day: dt.date, schema: pa.Schema) -> Non
         if field.name in known.names and known.field(field.name).type != field.type:
             raise ContractError(
                 f"{field.name} of {day} is {field.type}; in the table it is {known.field(field.name).type}, by {other}",
-                remedy=f"give the column its old type or another name, or take it out of export.columns, then run {day} "
-                "again",
+                remedy="give the column its old type or another name, or take it out of export.columns",
             )
 
 
