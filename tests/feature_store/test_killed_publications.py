@@ -28,7 +28,8 @@ NEW = {f"user-{n}": 0.5 for n in range(500)} | {"late": 0.5}
 CHILD = """
 import datetime as dt, os, signal, sys
 from pathlib import Path
-from profile_assets.feature_store import offline, delta, online, online_redis, online_sqlite, publish, publish_online, versions
+from profile_assets.feature_store import offline, delta, online, online_redis, online_sqlite, versions
+from profile_assets.feature_store import publish, publish_online
 from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
 from profile_assets.storage.layout import Layout
 
