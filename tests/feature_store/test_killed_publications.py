@@ -28,7 +28,8 @@ NEW = {f"user-{n}": 0.5 for n in range(500)} | {"late": 0.5}
 CHILD = """
 import datetime as dt, os, signal, sys
 from pathlib import Path
-from profile_assets.feature_store import offline, delta, online, online_redis, online_sqlite, publish, versions
+from profile_assets.feature_store import offline, delta, online, online_redis, online_sqlite, versions
+from profile_assets.feature_store import publish, publish_online
 from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
 from profile_assets.storage.layout import Layout
 
@@ -55,7 +56,7 @@ Store = {"sqlite": online_sqlite.SqliteStore, "redis": online_redis.RedisStore}[
     "before the switch": lambda: before(Store, "advance"),
     "after the switch": lambda: after(Store, "advance"),
     "before the old version is retired": lambda: before(Store, "retire"),
-    "before the record says done": lambda: before(publish, "_write_online"),
+    "before the record says done": lambda: before(publish_online, "write_online"),
 }[point]()
 publish.publish(
     Layout(root=Path(root), name="purchase_30d"),
