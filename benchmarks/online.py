@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import random
-import statistics
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 
+from benchmarks.report import LOOKUP_COLUMNS, LOOKUPS_AT_ONCE, lookup_rows
 from benchmarks.table import console, save, show
 from profile_assets.feature_store.buckets import ROW_SCHEMA
 from profile_assets.feature_store.online import compare
@@ -31,7 +31,6 @@ from profile_assets.feature_store.versions import OnlineStore, Pace, Version
 from profile_assets.storage.keys import key_set_of
 from profile_assets.storage.layout import Layout
 
-MANY = 100
 PLAIN = "plain Redis, a hash a user"
 
 
@@ -159,8 +158,8 @@ def look_up(one: Measured, asked: Sequence[str], read: Callable[[Sequence[str]],
     """Each user alone, then 100 at once."""
     for user in asked:
         one.one_us.append(timed_us(read, [user]))
-    for start in range(0, len(asked) - MANY + 1, MANY):
-        one.many_us.append(timed_us(read, asked[start : start + MANY]))
+    for start in range(0, len(asked) - LOOKUPS_AT_ONCE + 1, LOOKUPS_AT_ONCE):
+        one.many_us.append(timed_us(read, asked[start : start + LOOKUPS_AT_ONCE]))
 
 
 def timed_us(read: Callable[[Sequence[str]], object], ids: Sequence[str]) -> float:
@@ -208,30 +207,8 @@ def redis_server(folder: Path) -> Iterator[str]:
 
 def show_results(found: dict[str, Measured], users: int) -> None:
     """One row a store; medians over the rounds, percentiles over all lookups."""
-    rows = [
-        (
-            name,
-            f"{users / statistics.median(one.load_s) / 1000:,.0f}",
-            f"{statistics.median(one.load_cpu_s) / users * 1e6:.2f}",
-            f"{statistics.median(one.compare_s) / users * 1e6:.2f}" if one.compare_s else "-",
-            f"{statistics.median(one.size_bytes) / users:.0f}",
-            *(
-                f"{np.percentile(times, 50):.0f} / {np.percentile(times, 99):.0f}"
-                for times in (one.one_us, one.many_us)
-            ),
-        )
-        for name, one in found.items()
-    ]
-    columns = (
-        "",
-        "loaded, thousand/s",
-        "CPU us/user",
-        "compared, us/user",
-        "bytes/user",
-        "one, us",
-        f"{MANY} at once, us",
-    )
-    show(f"{users:,} users; lookups as p50 / p99", columns, rows)
+    rows = lookup_rows({name: vars(one) for name, one in found.items()}, users)
+    show(f"{users:,} users; lookups as p50 / p99", LOOKUP_COLUMNS, rows)
 
 
 if __name__ == "__main__":

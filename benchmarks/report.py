@@ -6,9 +6,12 @@ What was not measured says so.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks import contestants as who
 from benchmarks import goals
@@ -16,6 +19,16 @@ from benchmarks.goals import Goal
 from benchmarks.rounds import Results
 
 TARGET = Path(__file__).with_name("RESULTS.md")
+LOOKUPS_AT_ONCE = 100
+LOOKUP_COLUMNS = (
+    "",
+    "loaded, thousand/s",
+    "CPU us/user",
+    "compared, us/user",
+    "bytes/user",
+    "one, us",
+    f"{LOOKUPS_AT_ONCE} at once, us",
+)
 _PARTS = ("scoring", "split", "day")
 
 
@@ -25,7 +38,7 @@ def write(root: Path, target: Path = TARGET) -> None:
 
 
 def _page(root: Path) -> Iterator[str]:
-    names = ("scoring", "day", "resume", "backfill", "growth")
+    names = ("scoring", "day", "resume", "backfill", "growth", "gates", "online")
     saved = {name: value for name in names if (value := _saved(root, name)) is not None}
     yield from _HEAD
     for machine in {json.dumps(value["machine"], sort_keys=True) for value in saved.values()}:
@@ -39,6 +52,10 @@ def _page(root: Path) -> Iterator[str]:
         yield from _growth(saved["growth"]["growth"])
     if "backfill" in saved:
         yield from _backfill(saved["backfill"])
+    if "gates" in saved:
+        yield from _gates(saved["gates"])
+    if "online" in saved:
+        yield from _online(saved["online"])
     yield from _gpu(root)
 
 
@@ -135,6 +152,34 @@ def _backfill(found: dict[str, Any]) -> Iterator[str]:
         f"\n## Backfill\n\n{found['days']} days of {found['users']:,} users in one process: the network was loaded "
         f"{found['loads']} time(s); {found['cpu_us']:.1f} CPU us per user and day; peak {found['peak_mb']:,.0f} MB."
     )
+
+
+def _gates(found: dict[str, Any]) -> Iterator[str]:
+    yield "\n## The gates: CPU us per user\n"
+    parts = {part: cost for part, cost in found.items() if part not in ("machine", "all", "scoring")}
+    rows = [*parts.items(), ("all gates", found["all"]), ("scoring", found["scoring"])]
+    yield from _table(("", "CPU us per user"), [(part, f"{cost:.3f}") for part, cost in rows])
+    yield f"\nThe gates over scoring, in CPU time: {found['all'] / found['scoring']:.2f} (goal: 0.5 or less)."
+
+
+def _online(found: dict[str, Any]) -> Iterator[str]:
+    yield f"\n## Lookups, {found['users']:,} users: medians over the rounds; lookups as p50 / p99\n"
+    yield from _table(LOOKUP_COLUMNS, lookup_rows(found["stores"], found["users"]))
+
+
+def lookup_rows(stores: Mapping[str, Mapping[str, Sequence[float]]], users: int) -> list[tuple[str, ...]]:
+    """A row of LOOKUP_COLUMNS for each store, from its measured values; medians over rounds, percentiles over calls."""
+    return [
+        (
+            name,
+            f"{users / statistics.median(one['load_s']) / 1000:,.0f}",
+            f"{statistics.median(one['load_cpu_s']) / users * 1e6:.2f}",
+            f"{statistics.median(one['compare_s']) / users * 1e6:.2f}" if one["compare_s"] else "-",
+            f"{statistics.median(one['size_bytes']) / users:.0f}",
+            *(f"{np.percentile(one[us], 50):.0f} / {np.percentile(one[us], 99):.0f}" for us in ("one_us", "many_us")),
+        )
+        for name, one in stores.items()
+    ]
 
 
 def _gpu(root: Path) -> Iterator[str]:

@@ -72,23 +72,24 @@ def judge_looks(looks: Sequence[Look]) -> dict[str, Outcome]:
     """An outcome for each check that has looks, by its name. GateError unless every look got its answer."""
     evaluated = [look for look in looks if not look.absent]
     names = [str(number) for number in range(len(evaluated))]
-    answers = judge(
+    judged = judge(
         {name: look.observed for name, look in zip(names, evaluated, strict=True)},
         [look.expectation(name) for name, look in zip(names, evaluated, strict=True)],
     )
-    if len(answers) != len(evaluated):
+    if len(judged.results) != len(evaluated):
         raise GateError(
-            f"{len(evaluated)} expectations were asked for and {len(answers)} evaluated",
+            f"{len(evaluated)} expectations were asked for and {len(judged.results)} evaluated",
             remedy="run the day again; if it comes back, the installed great-expectations is not the one tested here",
         )
-    results: dict[int, Result] = {id(look): result for look, result in zip(evaluated, answers, strict=True)}
+    results: dict[int, Result] = {id(look): result for look, result in zip(evaluated, judged.results, strict=True)}
     checks: dict[str, list[tuple[Look, Result]]] = {}
     for look in looks:
         checks.setdefault(look.check, []).append((look, results.get(id(look), "no_baseline")))
-    return {check: _outcome(check, judged) for check, judged in checks.items()}
+    return {check: _outcome(check, found, judged.answers) for check, found in checks.items()}
 
 
-def _outcome(check: str, judged: Sequence[tuple[Look, Result]]) -> Outcome:
+def _outcome(check: str, judged: Sequence[tuple[Look, Result]], answers: tuple[Mapping[str, Any], ...]) -> Outcome:
+    is_asked = any(not look.absent for look, _ in judged)
     stopped = [(look, found) for look, found in judged if found not in ("pass", "no_baseline")]
     shown = stopped[0][0] if stopped else max((look for look, _ in judged), key=_closeness)
     shown_shards = [(look, found) for look, found in stopped if look.shard != DAY][:MAX_SHARDS_SHOWN]
@@ -104,6 +105,7 @@ def _outcome(check: str, judged: Sequence[tuple[Look, Result]]) -> Outcome:
         ),
         severity="warn" if stopped and all(map(_only_warns, stopped)) else "error",
         evaluated=sum(not look.absent for look, _ in judged),
+        answers=answers if is_asked else (),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from profile_assets.errors import ProfileError
+from profile_assets.quality.expectations import raised
 from profile_assets.quality.looks import MAX_SHARDS_SHOWN, worst_of
 from profile_assets.storage.outcomes import Outcome, Result
 from profile_assets.storage.parquet import corrupt_errors, open_parquet
@@ -123,20 +124,13 @@ def _judge_shard(suite: Any, batches: Any, shard: str, table: pa.Table, asked: S
 
 
 def _take(asked: _Answers, shard: str, rows: int, answer: Any) -> None:
-    raised = list(_raised(answer.exception_info or {}))
+    errors = list(raised(answer.exception_info or {}))
     asked.rows += rows
     asked.values += _values_seen(answer.result or {}, rows)
-    if raised:
-        asked.unanswered[shard] = f"it raised: {raised[0]}"
+    if errors:
+        asked.unanswered[shard] = f"it raised: {errors[0]}"
     elif not answer.success:
         asked.failed[shard] = _what_was_seen(answer.result or {})
-
-
-def _raised(info: dict[str, Any]) -> Iterator[str]:
-    """The messages of what was raised: the info is that of one exception, or of one for each metric."""
-    for one in [info] if "raised_exception" in info else info.values():
-        if isinstance(one, dict) and one.get("raised_exception"):
-            yield str(one.get("exception_message"))
 
 
 def _values_seen(result: dict[str, Any], rows: int) -> int:

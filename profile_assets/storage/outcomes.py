@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -29,7 +29,8 @@ UNRELEASABLE = frozenset(
 class Outcome:
     """What one check found. `table` holds a row for each column or file looked at, all with the same keys.
 
-    `evaluated` is how many expectations were evaluated for it; a failure of severity "warn" stops nothing.
+    `evaluated` is how many expectations were evaluated for it; a failure of severity "warn" stops nothing. `answers`
+    are Great Expectations' own, to what it was asked of all looks of the stage together.
     """
 
     check: str
@@ -41,6 +42,7 @@ class Outcome:
     table: tuple[Mapping[str, Any], ...] = ()
     severity: Severity = "error"
     evaluated: int | None = None
+    answers: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def lets_through(self) -> bool:
@@ -106,6 +108,8 @@ def stage_to_json(stage: StageVerdict) -> dict[str, Any]:
 
 
 def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    # Where there are none nothing is said of them, as in records from before they were kept.
+    answers = {"great_expectations": _plain_rows(outcome.answers)} if outcome.answers else {}
     return {
         "check": outcome.check,
         "result": outcome.result,
@@ -115,8 +119,13 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "detail": outcome.detail,
         "severity": outcome.severity,
         "evaluated": outcome.evaluated,
-        "table": [{name: _plain(value) for name, value in row.items()} for row in outcome.table],
+        "table": _plain_rows(outcome.table),
+        **answers,
     }
+
+
+def _plain_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: _plain(value) for name, value in row.items()} for row in rows]
 
 
 def _plain(value: Any) -> Any:
@@ -153,6 +162,7 @@ def _outcome_from_json(value: Mapping[str, Any]) -> Outcome:
         table=tuple(value["table"]),
         severity=value["severity"],
         evaluated=value["evaluated"],
+        answers=tuple(value.get("great_expectations", ())),
         **numbers,
     )
 

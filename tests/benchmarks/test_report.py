@@ -54,6 +54,19 @@ def test_a_resume_that_scores_more_than_one_shard_falls_short() -> None:
     assert of_resume({"shards": 16, "scored": 2, "kept": 14})[0].verdict == "short"
 
 
+def test_the_gates_and_the_lookups_have_their_tables_where_they_were_measured(tmp_path: Path) -> None:
+    gates = {"machine": MACHINE, "judging the shards": 0.125, "scoring": 1.0, "all": 0.25}
+    store = {"load_s": [2.0], "load_cpu_s": [1.0], "compare_s": [], "size_bytes": [40_000]}
+    stores = {"SQLite": {**store, "one_us": [10.0, 10.0], "many_us": [200.0]}}
+    (tmp_path / "gates.json").write_text(json.dumps(gates), encoding="utf-8")
+    (tmp_path / "online.json").write_text(json.dumps({"machine": MACHINE, "users": 1000, "stores": stores}))
+    write(tmp_path, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "| judging the shards | 0.125 |\n| all gates | 0.250 |\n| scoring | 1.000 |" in page
+    assert "in CPU time: 0.25 (goal: 0.5 or less)" in page
+    assert "| SQLite | 0 | 1000.00 | - | 40 | 10 / 10 | 200 / 200 |" in page
+
+
 def test_a_page_of_nothing_claims_nothing(tmp_path: Path) -> None:
     write(tmp_path, tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text(encoding="utf-8")

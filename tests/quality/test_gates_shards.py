@@ -207,6 +207,12 @@ def test_a_missing_or_misspelt_column_is_not_evaluated(judge):
     assert {found[name] for name in names} == {"not_evaluated"}
 
 
+def test_what_great_expectations_answered_stands_in_the_outcomes_that_it_judged(judge):
+    found = judge(users())
+    assert [one["success"] for one in found["null_rates"].answers] == [True] * 3
+    assert found["rows_match_raw"].answers == ()
+
+
 def test_a_failure_hides_no_column_that_was_not_evaluated(judge):
     outcome = judge(users(age=[None] * 4).rename_columns({"spend": "Spend"}))["null_rates"]
     assert (outcome.result, outcome.lets_through) == ("not_evaluated", False)

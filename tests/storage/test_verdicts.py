@@ -46,7 +46,15 @@ def test_a_day_never_judged_has_no_verdict(layout):
 def test_a_verdict_comes_back_as_it_was_recorded(layout):
     table = ({"column": "age", "observed": 0.5, "limit": 0.0, "baseline": None, "result": "fail"},)
     outcome = Outcome(
-        check="null_rates", result="fail", observed=0.5, limit=0.0, detail="", table=table, severity="warn", evaluated=3
+        check="null_rates",
+        result="fail",
+        observed=0.5,
+        limit=0.0,
+        detail="",
+        table=table,
+        severity="warn",
+        evaluated=3,
+        answers=({"expectation": "expect_column_values_to_not_be_null", "success": False, "unexpected_count": 2},),
     )
     baseline = {
         "baseline_day": DAY - dt.timedelta(days=1),
