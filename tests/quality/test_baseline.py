@@ -94,7 +94,9 @@ def test_a_weekday_that_cannot_be_read_is_an_error_and_no_older_one_stands_in(la
 
 def test_a_day_that_was_withdrawn_is_no_baseline_even_where_its_file_is_still_there(layout, day, published):
     older, bad = published(2), published(1)
-    withdrawn = Withdrawal(day=bad.day, why="bad", by="me", at=AT, published_at=AT, sources=bad.sources)
+    withdrawn = Withdrawal(
+        day=bad.day, why="bad", by="me", at=AT, published_at=AT, sources=bad.sources, bundle_id=bad.bundle_id
+    )
     write_withdrawal(layout, withdrawn)
     assert find_baselines(layout, day).newest.day == older.day
     layout.offline_part(bad.day).unlink()
