@@ -37,9 +37,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where every server is promised, a skip is a failure, whoever asked for it."""
+    """Where every server is promised, a skip is a failure, whoever asked for it; a GPU is never promised."""
     report = yield
-    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("REQUIRE_SERVICES") == "1":
+    is_excused = hasattr(report, "wasxfail") or item.get_closest_marker("gpu") is not None
+    if report.skipped and not is_excused and os.environ.get("REQUIRE_SERVICES") == "1":
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, and REQUIRE_SERVICES=1: {report.longrepr}"
     return report

@@ -123,6 +123,7 @@ def test_memory_that_ends_at_every_shape_is_said(
         scorer.score_file(tmp_path / "users.parquet", tmp_path / "scores.parquet")
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_two_streams_give_what_one_forward_gives(bundle_path: Path, make_users: MakeUsers) -> None:
     bundle = load_bundle(bundle_path, "cuda")
