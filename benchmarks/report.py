@@ -112,9 +112,8 @@ def _profile(results: Results) -> Iterator[str]:
     usual = results.cpu_saving(who.FORWARD, over=[who.PANDAS])
     yield (
         f"\nThe usual code takes {usual} times the CPU time of forward only: on one core, nothing that runs this "
-        f"network gains more. Read, encode, forward and write add up to {scoring:.2f}; the scorer, its checks included, takes "
-        f"{whole:.2f}. On one core alone "
-        f"nothing could thus exceed {ceiling:.2f} of forward only; with a second core, reading and writing overlap it."
+        f"network gains more. Read, encode, forward and write add up to {scoring:.2f}; the scorer, its checks "
+        f"included, takes {whole:.2f}. On one core alone nothing could thus exceed {ceiling:.2f} of forward only; with a second core, reading and writing overlap it."
     )
 
 
