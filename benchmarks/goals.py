@@ -46,14 +46,14 @@ WAITING = (
 def of_scoring(results: Results) -> list[Goal]:
     """The goals that one run of `scoring` can judge."""
     goals = [
-        _at_least("scoring, one process, over the usual code", 20, results.speed(who.OURS, over=[who.PANDAS])),
-        _at_least("scoring, one process, over forward only", 0.7, results.speed(who.OURS, over=[who.FORWARD])),
-        _at_least("the same, pinned to that one core", 0.7, results.speed(who.OURS_ONE_CORE, over=[who.FORWARD])),
+        _at_least("scoring, one process, over the usual code", 20, results, who.OURS, [who.PANDAS]),
+        _at_least("scoring, one process, over forward only", 0.7, results, who.OURS, [who.FORWARD]),
+        _at_least("the same, pinned to that one core", 0.7, results, who.OURS_ONE_CORE, [who.FORWARD]),
     ]
     for name, peers in (("Ray Data", who.RAY), ("Spark", who.SPARK)):
-        has_run = all(peer in results.runs for peer in peers)
-        measured = results.speed(who.OURS_ALL, over=peers) if has_run else None
-        goals.append(_at_least(f"scoring, all cores, over {name} at its best setting", 10, measured))
+        goals.append(
+            _at_least(f"scoring, all cores, over {name} at its best setting", 10, results, who.OURS_ALL, peers)
+        )
     share = results.cpu_share(who.SPLIT, of=[who.OURS])
     return [*goals, _at_most("split, over scoring, in CPU time", 1, share)]
 
@@ -105,9 +105,13 @@ def of_backfill(found: Mapping[str, Any]) -> list[Goal]:
     ]
 
 
-def _at_least(what: str, limit: float, measured: Spread | None) -> Goal:
-    is_met = None if measured is None else measured.median >= limit
-    return Goal(what=what, goal=f"{limit:g} or more", measured=str(measured or "not run"), is_met=is_met)
+def _at_least(what: str, limit: float, results: Results, name: str, over: Sequence[str]) -> Goal:
+    """Judged by the clock; CPU time stands beside, because it bends less where others use the machine too."""
+    goal = f"{limit:g} or more"
+    if not all(one in results.runs for one in (name, *over)):
+        return Goal(what=what, goal=goal, measured="not run", is_met=None)
+    speed, cpu = results.speed(name, over=over), results.cpu_saving(name, over=over)
+    return Goal(what=what, goal=goal, measured=f"{speed}; in CPU time {cpu}", is_met=speed.median >= limit)
 
 
 def _at_most(what: str, limit: float, measured: Spread) -> Goal:

@@ -53,6 +53,11 @@ class Results:
         others = [min(runs) for runs in zip(*(self._seconds(other) for other in over), strict=True)]
         return spread([other / own for own, other in zip(self._seconds(name), others, strict=True)])
 
+    def cpu_saving(self, name: str, over: Sequence[str]) -> Spread:
+        """How many times the CPU time the most frugal of `over` takes, round by round."""
+        others = [min(run.cpu_s for run in runs) for runs in zip(*(self.runs[other] for other in over), strict=True)]
+        return spread([other / run.cpu_s for run, other in zip(self.runs[name], others, strict=True)])
+
     def cpu_share(self, name: str, of: Sequence[str]) -> Spread:
         """CPU time as a multiple of the sum of others', round by round."""
         whole = [sum(run.cpu_s for run in runs) for runs in zip(*(self.runs[other] for other in of), strict=True)]
