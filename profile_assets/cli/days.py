@@ -1,0 +1,63 @@
+"""Commands about days: score them, look at them, let one through, is the newest there."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated
+
+import typer
+
+from profile_assets.cli.arguments import By, Day, Why, this_user
+
+app = typer.Typer()
+
+
+@app.command()
+def quickstart(
+    days: Annotated[int, typer.Option(min=1, help="How many of the newest days to score.")] = 3,
+) -> None:
+    """Prepare the demo, train a first model, score the newest days and show the result. Safe to repeat."""
+    from profile_assets.commands import tour
+
+    tour.quickstart(days)
+
+
+@app.command()
+def backfill(
+    first: Day,
+    last: Day,
+    again: Annotated[bool, typer.Option("--again", help="Also days that are published already.")] = False,
+) -> None:
+    """Score a range of days in one process, one Dagster run a day; the model is loaded once."""
+    from profile_assets.commands import tour
+
+    tour.backfill(first.date(), last.date(), again=again)
+
+
+@app.command()
+def freshness() -> None:
+    """Is the newest due day published? Exit status 0 fresh, 1 stale, for cron where the Dagster daemon is dead."""
+    from profile_assets.profile import load_deployment
+    from profile_assets.quality.freshness import freshness as judge
+    from profile_assets.storage.published import published_days
+
+    deployment = load_deployment()
+    state = judge(dt.datetime.now(dt.UTC), deployment.due_rule, published_days(deployment.layout))
+    oldest = f"; oldest missing day {state.missing[0]}" if state.missing else ""
+    typer.echo(f"{state.state}: newest due day {state.newest_due}, newest published {state.newest_published}{oldest}")
+    raise typer.Exit(1 if state.state == "stale" else 0)
+
+
+@app.command()
+def release(
+    day: Day, why: Why, check: Annotated[str, typer.Option("--check", help="The check that it failed.")], by: By = None
+) -> None:
+    """Let exactly the data that failed a check through it, for the record; then run the day again."""
+    from profile_assets.profile import load_deployment
+    from profile_assets.storage.releases import release as let_through
+
+    made = let_through(
+        load_deployment().layout, day.date(), check, by=by or this_user(), at=dt.datetime.now(dt.UTC), why=why
+    )
+    typer.echo(f"{check} of {day.date()} is released for the data {made.digest[:12]}, by {made.by}: {made.why}")
+    typer.echo(f"now run the day again: profile-assets backfill {day.date()} {day.date()}")

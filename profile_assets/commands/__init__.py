@@ -1,0 +1,1 @@
+"""What the commands do, with progress for people. Each is imported by the command that needs it."""
