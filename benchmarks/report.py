@@ -130,8 +130,8 @@ def _profile(results: Results) -> Iterator[str]:
     yield (
         f"\nThe usual code takes {usual} times the CPU time of forward only: on one core, nothing that runs this "
         f"network gains more. Read, encode, forward and write add up to {scoring:.2f}; the scorer, its checks "
-        f"included, takes {whole:.2f}. On one core alone nothing could thus exceed {ceiling:.2f} of forward only; with a "
-        f"second core, reading and writing overlap it."
+        f"included, takes {whole:.2f}. On one core alone nothing could thus exceed {ceiling:.2f} of forward only; with "
+        f"a second core, reading and writing overlap it."
     )
 
 

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from profile_assets.calibration import measured_rate
 from profile_assets.capacity import Night, Service
-from profile_assets.errors import DataError, PermanentError
 from profile_assets.commands.plan import Rate, find_rate, parse_duration, report
+from profile_assets.errors import DataError, PermanentError
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import USER_SCORES, Layout, shard_file
