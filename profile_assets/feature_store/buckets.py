@@ -73,6 +73,31 @@ def deal(batches: Iterable[pa.RecordBatch], count: int) -> Iterator[list[Bucket]
         yield _dealt(block, count)
 
 
+def pieces(buckets: Iterable[Bucket], rows: int) -> Iterator[list[Bucket]]:
+    """The buckets in pieces of at most that many rows, or of one bucket."""
+    piece: list[Bucket] = []
+    size = 0
+    for bucket in buckets:
+        if piece and size + len(bucket.lengths) > rows:
+            yield piece
+            piece, size = [], 0
+        piece.append(bucket)
+        size += len(bucket.lengths)
+    if piece:
+        yield piece
+
+
+def fields(bucket: Bucket) -> list[bytes]:
+    """Ids and values in turn."""
+    found: list[bytes] = []
+    ids, values = bytes(bucket.ids), bytes(bucket.values)
+    start = 0
+    for place, length in enumerate(bucket.lengths.tolist()):
+        found += (ids[start : start + length], values[place * VALUE_BYTES : (place + 1) * VALUE_BYTES])
+        start += length
+    return found
+
+
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     gathered: list[pa.RecordBatch] = []
     rows = 0

@@ -13,7 +13,6 @@ without users is written too, so that one which is not there was lost, and its u
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 from collections import defaultdict
@@ -23,17 +22,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from profile_assets.errors import CorruptError, ProfileError, StorageError
+from profile_assets.errors import CorruptError, StorageError
 from profile_assets.feature_store.buckets import (
-    VALUE_BYTES,
     Bucket,
     Record,
     bucket_number,
     deal,
     decode_rows,
     decode_value,
+    fields,
     num_buckets,
+    pieces,
 )
+from profile_assets.feature_store.redis_client import redis_client, redis_errors, require_keeping
 from profile_assets.feature_store.redis_scripts import ADVANCE, FORGET, REPLACE, RETIRE
 from profile_assets.feature_store.versions import Held, Pace, Switch, Version
 
@@ -69,13 +70,13 @@ class RedisStore:
     def build(self, version: Version, rows: Iterable[pa.RecordBatch], pace: Pace) -> None:
         count = num_buckets(version.rows)
         with redis_errors():
-            self._require_keeping()
+            require_keeping(self._client)
             # A sweep takes a name for left over unless somebody is seen to be at it.
             self._client.set(self._key(version.id, "building"), "1", ex=BUILDING_S)
             self._client.hset(self._names, version.id, str(count))
             self._lay_out(version, count)
             for buckets in deal(rows, count):
-                for piece in _pieces(buckets, pace.piece_rows):
+                for piece in pieces(buckets, pace.piece_rows):
                     pace.loaded(self._load(version, piece))
             with self._client.pipeline() as pipe:
                 pipe.hset(self._names, version.id, str(count))
@@ -198,7 +199,7 @@ class RedisStore:
             # Each piece says anew that somebody is at it; first, so that a sweep never takes it for left over.
             pipe.set(self._key(version.id, "building"), "1", ex=BUILDING_S)
             for bucket in piece:
-                pipe.execute_command("HSET", self._key(version.id, bucket.number), *_fields(bucket))
+                pipe.execute_command("HSET", self._key(version.id, bucket.number), *fields(bucket))
             pipe.execute()
         return sum(len(bucket.lengths) for bucket in piece)
 
@@ -262,76 +263,10 @@ class RedisStore:
     def _key(self, version_id: str, what: str | int) -> str:
         return f"{self._prefix}:{version_id}:{what}"
 
-    def _require_keeping(self) -> None:
-        """A server that throws keys away when it is full would lose users silently."""
-        memory = self._client.info("memory")
-        if memory.get("maxmemory") and str(memory.get("maxmemory_policy")).startswith("allkeys"):
-            raise ProfileError(
-                f"the Redis server may evict any key when it is full ({memory['maxmemory_policy']})",
-                remedy="set its maxmemory-policy to noeviction or volatile-ttl",
-            )
-
 
 def connect(name: str, url: str, *, timeout_s: float = 10.0, retries: int = 3) -> RedisStore:
     """The store of a profile on the server at `url`. ProfileError where the package or the address is no good."""
-    try:
-        from redis import Redis
-        from redis.backoff import ExponentialBackoff
-        from redis.retry import Retry
-    except ImportError as error:
-        raise ProfileError(
-            "lookups in Redis need the package redis", remedy="pip install 'profile-assets[redis]'"
-        ) from error
-    try:
-        client = Redis.from_url(
-            url,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry=Retry(ExponentialBackoff(cap=2.0, base=0.1), retries),
-        )
-    except ValueError as error:  # the address may hold a password: it is not repeated
-        raise ProfileError("the Redis address is none", remedy="write it as redis://host:6379/0") from error
-    return RedisStore(name, client)
-
-
-@contextlib.contextmanager
-def redis_errors() -> Iterator[None]:
-    """What the client raises, as errors of ours. The address is never in them."""
-    from redis import exceptions
-
-    try:
-        yield
-    except exceptions.AuthenticationError as error:
-        raise ProfileError("Redis refused the user or password", remedy="correct the address it is given") from error
-    except exceptions.RedisError as error:
-        raise StorageError(
-            f"Redis cannot be used: {type(error).__name__}: {error}", remedy="see that it is up, then try again"
-        ) from error
-
-
-def _pieces(buckets: Sequence[Bucket], rows: int) -> Iterator[list[Bucket]]:
-    """The buckets in pieces of at most that many rows, or one bucket."""
-    piece: list[Bucket] = []
-    size = 0
-    for bucket in buckets:
-        if piece and size + len(bucket.lengths) > rows:
-            yield piece
-            piece, size = [], 0
-        piece.append(bucket)
-        size += len(bucket.lengths)
-    if piece:
-        yield piece
-
-
-def _fields(bucket: Bucket) -> list[bytes]:
-    """Ids and values in turn."""
-    fields: list[bytes] = []
-    ids, values = bytes(bucket.ids), bytes(bucket.values)
-    start = 0
-    for place, length in enumerate(bucket.lengths.tolist()):
-        fields += (ids[start : start + length], values[place * VALUE_BYTES : (place + 1) * VALUE_BYTES])
-        start += length
-    return fields
+    return RedisStore(name, redis_client(url, timeout_s=timeout_s, retries=retries))
 
 
 def _version(text: Any) -> Version:
