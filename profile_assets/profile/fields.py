@@ -30,6 +30,13 @@ def _known_ready(text: str) -> str:
     return text
 
 
+def _one_byte(mark: str) -> str:
+    if len(mark.encode()) != 1 or mark in '"\r\n\0':
+        raise ValueError("must be one character of ASCII, and neither a quote nor a line end")
+    return mark
+
+
+_Mark = Annotated[str, AfterValidator(_one_byte)]
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -57,8 +64,8 @@ class Schedule(_Part):
 class Csv(_Part):
     """How numbers and nulls are written in CSV; everything is read as text and cast by the contract."""
 
-    delimiter: str = Field(",", min_length=1, max_length=1, description="the character between fields")
-    decimal: str = Field(".", min_length=1, max_length=1, description="the decimal mark")
+    delimiter: _Mark = Field(",", description="the character between fields")
+    decimal: _Mark = Field(".", description="the decimal mark")
     thousands: str | None = Field(None, min_length=1, max_length=1, description="the digit group mark, if there is one")
     null_values: tuple[str, ...] = Field(("",), description="unquoted texts that mean null; never applied to the id")
 
@@ -90,8 +97,8 @@ class ContractColumn(_Part):
     )
     required: bool = Field(True, description="the day fails where the column is missing; else it lands as nulls")
     max_null_rate: float = Field(1.0, ge=0, le=1, description="allowed share of missing values, over all rows")
-    minimum: float | None = Field(None, description="rows below go to quarantine")
-    maximum: float | None = Field(None, description="rows above go to quarantine")
+    minimum: int | float | None = Field(None, description="rows below go to quarantine")
+    maximum: int | float | None = Field(None, description="rows above go to quarantine")
     values: tuple[str, ...] | None = Field(None, description="rows with any other text go to quarantine")
     zoneless_is_utc: bool = Field(False, description="times without a zone are UTC; else they are refused")
     personal: bool = Field(False, description="values are hashed wherever examples are shown")

@@ -31,10 +31,19 @@ def load_deployment(
     `today` decides only where a replay begins that has not begun yet. Raises ProfileError.
     """
     env = os.environ if environment is None else environment
-    root = Path(env.get("PROFILE_DATA") or "data").absolute()
+    root = _root(env.get("PROFILE_DATA") or "data")
     chosen = path or (Path(env["PROFILE_CONFIG"]) if env.get("PROFILE_CONFIG") else default_profile())
     profile = load_profile(chosen)
     return Deployment(profile=_moved(profile, root, today or _today(profile)), root=root)
+
+
+def _root(text: str) -> Path:
+    """The data root as an absolute path; `~` is the home folder, and a URL is no folder."""
+    if "://" in text:
+        raise ProfileError(
+            f"PROFILE_DATA is {text!r}, and data lies on a local disk", remedy="set PROFILE_DATA to a folder"
+        )
+    return Path(text).expanduser().absolute()
 
 
 def default_profile() -> Path:

@@ -23,6 +23,7 @@ from profile_assets.users.query_text import asks_for_day
 
 _SECRETS = ("url_env",)  # where somebody may have written the URL itself
 TABLE_COLUMNS = (*SCHEMA.names, PARTITION_COLUMN)
+TAKEN_NAMES = ("bench", "dagster", "demo", "generated")  # what else lies under PROFILE_DATA
 NOT_FEATURES = ("date", "timestamp", "list")
 
 
@@ -82,6 +83,8 @@ def joint_mistakes(raw: Mapping[str, Any]) -> list[str]:
     """One line for each contradiction between fields. Anything misshapen is left to `field_mistakes`."""
     tables = [line for name in ("source", "labels") if name in raw for line in _table_mistakes(name, _table(raw, name))]
     return [
+        *_name_mistakes(raw),
+        *_schedule_mistakes(raw),
         *tables,
         *_contract_mistakes(raw),
         *_feature_mistakes(raw),
@@ -101,6 +104,7 @@ def _table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _table_mistakes(name: str, table: Mapping[str, Any]) -> Iterator[str]:
     """A table lies in files or in a database, and a query asks for one day."""
+    yield from _csv_mistakes(name, _table(table, "csv"))
     query = table.get("query")
     if bool(table.get("path")) == bool(query):
         yield f"{name}: give either path (files) or query and url_env (a database)"
@@ -112,6 +116,26 @@ def _table_mistakes(name: str, table: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}.query: has no :day, and would give every day the same rows; add `where day = :day`"
     if table.get("ready") == "_SUCCESS":
         yield f'{name}.ready: a query has no folder for _SUCCESS; write "stable_for 5m", or remove it'
+
+
+def _csv_mistakes(name: str, csv: Mapping[str, Any]) -> Iterator[str]:
+    """Marks that are told apart only by what they are."""
+    decimal, thousands = csv.get("decimal", "."), csv.get("thousands")
+    if decimal == csv.get("delimiter", ","):
+        yield f"{name}.csv.decimal: {decimal!r} is the delimiter as well; a file written so cannot be told apart"
+    if thousands is not None and thousands in (decimal, csv.get("delimiter", ",")):
+        yield f"{name}.csv.thousands: {thousands!r} is the decimal mark or the delimiter as well; correct one"
+
+
+def _name_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
+    if raw.get("name") in TAKEN_NAMES:
+        yield f"name: {raw['name']!r} is a folder of the data root with another use; choose another name"
+
+
+def _schedule_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
+    start, live = raw.get("start_day"), _table(raw, "schedule").get("live_from")
+    if _is_day(start) and _is_day(live) and live < start:
+        yield f"schedule.live_from: {live} is before start_day {start}; no day before that is scored"
 
 
 def _column_names(raw: Mapping[str, Any]) -> list[str]:

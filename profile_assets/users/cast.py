@@ -8,6 +8,8 @@ which declared types was settled before, for the file as a whole (`columns.py`).
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,7 @@ from profile_assets.users.text import cast_text, integer_limits
 
 _NUL = "\0"
 _WIDE_PRECISION = 76
+_WIDE = Context(prec=400)  # digits of the largest float64, and then some
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MICROS_LIMIT = 2**63 // 1_000_000
 _DAY_MILLIS = 86_400_000
@@ -182,21 +185,40 @@ def _bounds(values: pa.Array, column: Column) -> tuple[Fault, ...]:
 
 
 def _is_below(values: pa.Array, bound: float) -> pa.Array:
-    """Integers are compared as such: float64 tells not all of them apart."""
-    if not pa.types.is_integer(values.type) or not math.isfinite(bound):
-        return pc.less(_comparable(values), bound)
-    low, high = integer_limits(values.type)
-    least = math.ceil(bound)
+    """Integers and decimals are compared as such: float64 tells not all of them apart."""
+    if _is_inexact(values, bound):
+        return pc.less(values.cast(pa.float64(), safe=False), float(bound))
+    low, high = _exact_limits(values.type)
+    least = _on_grid(bound, values.type, ROUND_CEILING)
     return pc.less(values, pa.scalar(max(low, least), values.type)) if least <= high else pc.is_valid(values)
 
 
 def _is_above(values: pa.Array, bound: float) -> pa.Array:
-    if not pa.types.is_integer(values.type) or not math.isfinite(bound):
-        return pc.greater(_comparable(values), bound)
-    low, high = integer_limits(values.type)
-    most = math.floor(bound)
+    if _is_inexact(values, bound):
+        return pc.greater(values.cast(pa.float64(), safe=False), float(bound))
+    low, high = _exact_limits(values.type)
+    most = _on_grid(bound, values.type, ROUND_FLOOR)
     return pc.greater(values, pa.scalar(min(high, most), values.type)) if most >= low else pc.is_valid(values)
 
 
-def _comparable(values: pa.Array) -> pa.Array:
-    return values if pa.types.is_floating(values.type) else values.cast(pa.float64(), safe=False)
+def _is_inexact(values: pa.Array, bound: float) -> bool:
+    return pa.types.is_floating(values.type) or (isinstance(bound, float) and not math.isfinite(bound))
+
+
+def _exact_limits(kind: pa.DataType) -> tuple[Decimal, Decimal] | tuple[int, int]:
+    """The least and the greatest value of an integer or decimal type."""
+    if pa.types.is_integer(kind):
+        return integer_limits(kind)
+    most = Decimal((0, (9,) * kind.precision, -kind.scale))
+    return -most, most
+
+
+def _on_grid(bound: float, kind: pa.DataType, rounding: str) -> Any:
+    """The bound as the nearest value of such a type, whether or not the type reaches so far.
+
+    Beside decimals 0.1 is what was written, and not the float64 next to it.
+    """
+    if pa.types.is_integer(kind):
+        return int(Decimal(bound).to_integral_value(rounding, _WIDE))
+    written = Decimal(str(bound) if isinstance(bound, float) else bound)
+    return written.quantize(Decimal((0, (1,), -kind.scale)), rounding, _WIDE)

@@ -88,8 +88,8 @@ class Column:
     type: pa.DataType
     required: bool = True
     max_null_rate: float = 1.0
-    minimum: float | None = None
-    maximum: float | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
     values: tuple[str, ...] | None = None
     personal: bool = False
     zoneless_is_utc: bool = False
@@ -100,6 +100,8 @@ class Column:
             raise ValueError(f"column {self.name!r}: minimum and maximum are for numbers, not {spell_type(self.type)}")
         if self.values is not None and self.type != pa.string():
             raise ValueError(f"column {self.name!r}: values are for string, not {spell_type(self.type)}")
+        if self.values is not None and not self.values:
+            raise ValueError(f"column {self.name!r}: values lists nothing, so that no text would be kept")
         if self.zoneless_is_utc and self.type != TIMESTAMP:
             raise ValueError(f"column {self.name!r}: zoneless_is_utc is for timestamp, not {spell_type(self.type)}")
         if not 0.0 <= self.max_null_rate <= 1.0:

@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 
 from profile_assets.errors import SourceError
 from profile_assets.users.batches import BrokenRow, RawBatch, bounded
-from profile_assets.users.csv_stream import WatchedCsv, split_off_marked, unmarked
+from profile_assets.users.csv_stream import WatchedCsv, has_mark, split_off_marked, unmarked
 from profile_assets.users.source import CsvSettings, SourceFile, source_errors
 
 _BLOCK_BYTES = 8 << 20
@@ -32,6 +32,7 @@ class CsvReader:
         self._settings = settings
         with source_errors(file.path), self._stream() as stream:
             names = self._open(stream, wanted=[], broken=[]).schema.names
+        _require_utf8(file.path, names)
         self._schema = pa.schema([(name, pa.string()) for name in names])
 
     @property
@@ -105,6 +106,16 @@ class CsvReader:
                 f"{self.file.path} was cut short: its last row has no end",
                 remedy="write that file again, whole, then run the day again",
             )
+
+
+def _require_utf8(path: str, names: Sequence[str]) -> None:
+    """SourceError where the header is text of another encoding; in rows, such a field sets its row aside."""
+    odd = next((name for name in names if has_mark(name) or "\0" in name), None)
+    if odd is not None:
+        raise SourceError(
+            f"{path} is not UTF-8: its header has a column {unmarked(odd)!r}",
+            remedy="write that file as UTF-8 (from UTF-16 or Latin-1: iconv -f ... -t UTF-8), then run the day again",
+        )
 
 
 def _skipping(start: int, rows: int, broken: Sequence[BrokenRow]) -> np.ndarray:

@@ -67,6 +67,11 @@ class WatchedCsv(io.RawIOBase):
         super().close()
 
 
+def has_mark(text: str) -> bool:
+    """Whether some byte of it was no UTF-8."""
+    return _MARK in text
+
+
 def unmarked(text: str) -> str:
     """A text as people read it: `caf\\xe9`."""
     return text.replace(_MARK, "\\x")

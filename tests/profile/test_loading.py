@@ -110,3 +110,15 @@ def test_times_without_a_zone_may_be_declared_to_be_utc(write: Callable[[str], P
     seen = '[[contract.columns]]\nname = "seen"\ntype = "timestamp"\nzoneless_is_utc = true\n[model]'
     contract = load_deployment(write(minimal.replace("[model]", seen)), environment={}).contract
     assert contract.columns[-1].zoneless_is_utc
+
+
+def test_the_data_root_is_a_folder(tmp_path, monkeypatch):
+    with pytest.raises(ProfileError, match="PROFILE_DATA is 's3://bucket/x'"):
+        load_deployment(environment={"PROFILE_DATA": "s3://bucket/x"})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load_deployment(environment={"PROFILE_DATA": "~/scores"}).root == tmp_path / "scores"
+
+
+def test_bounds_that_float64_does_not_tell_apart_stay_what_they_are(write, minimal):
+    profile = load_profile(write(minimal.replace('"float64"', '"int64"\nminimum = 9007199254740993')))
+    assert profile.contract.columns[0].minimum == 9007199254740993

@@ -246,3 +246,36 @@ def test_columns_of_the_table_are_columns_of_the_contract(
 
 def test_a_store_that_is_none_of_ours_is_named(write: Callable[[str], Path], minimal: str):
     assert "export.online.store: " in mistakes_of(write(minimal + '[export.online]\nstore = "memcached"\n'))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('name = "risk"', 'name = "dagster"', "name: 'dagster' is a folder of the data root with another use"),
+        (
+            "[source]",
+            "[schedule]\nlive_from = 2025-12-31\n[source]",
+            "schedule.live_from: 2025-12-31 is before start_day",
+        ),
+        (
+            "[contract]",
+            '[source.csv]\ndelimiter = "§"\n[contract]',
+            "source.csv.delimiter: must be one character of ASCII",
+        ),
+        (
+            "[contract]",
+            '[source.csv]\ndecimal = ","\n[contract]',
+            "source.csv.decimal: ',' is the delimiter as well",
+        ),
+        (
+            "[contract]",
+            '[source.csv]\ndelimiter = ";"\ndecimal = ","\nthousands = ","\n[contract]',
+            "source.csv.thousands: ',' is the decimal mark or the delimiter as well",
+        ),
+        ('type = "string"', 'type = "string"\nvalues = []', "values"),
+    ],
+)
+def test_a_profile_that_could_not_work_is_refused(
+    write: Callable[[str], Path], minimal: str, old: str, new: str, expected: str
+):
+    assert expected in mistakes_of(write(minimal.replace(old, new, 1)))

@@ -186,3 +186,17 @@ def test_integers_are_held_against_their_bounds_exactly(values, low, high) -> No
         "below the minimum": {n for n, value in known if low is not None and value < low},
         "above the maximum": {n for n, value in known if high is not None and value > high},
     }
+
+
+@given(
+    st.lists(st.none() | st.decimals(-(10**9), 10**9, places=2), min_size=1),
+    st.none() | st.floats(allow_nan=False) | st.integers(-(10**40), 10**40) | st.sampled_from([0.1, 0.005, -0.015]),
+    st.none() | st.floats(allow_nan=False) | st.integers(-(10**40), 10**40) | st.sampled_from([0.1, 0.005, -0.015]),
+)
+def test_decimals_are_held_against_their_bounds_as_these_are_written(values, low, high) -> None:
+    _, faults = cast(pa.array(values, pa.decimal128(12, 2)), "decimal(12,2)", minimum=low, maximum=high)
+    least, most = (None if bound is None else Decimal(str(bound)) for bound in (low, high))
+    for value, fault in zip(values, faults, strict=True):
+        is_below = value is not None and least is not None and value < least
+        is_above = value is not None and most is not None and value > most
+        assert fault == ("below the minimum" if is_below else "above the maximum" if is_above else None)

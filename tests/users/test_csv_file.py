@@ -31,6 +31,13 @@ def test_decimal_comma_thousands_and_another_delimiter(bench, contract) -> None:
     ]
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-32"])
+def test_a_header_of_another_encoding_is_refused_by_name(bench, contract, encoding) -> None:
+    bench.write("a.csv", "uid,größe\na,1\n".encode(encoding))
+    with pytest.raises(SourceError, match=r"a\.csv is not UTF-8: its header has a column '.*iconv"):
+        bench.land(contract(), "csv")
+
+
 def test_the_wrong_delimiter_is_a_contract_error(bench, contract) -> None:
     bench.write("a.csv", "uid;x\na;1\n")
     with pytest.raises(ContractError, match=r"'uid'.*is missing"):
