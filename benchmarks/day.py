@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import dagster as dg
@@ -44,7 +44,7 @@ def _session(root: str, instance: dg.DagsterInstance) -> Session:
 
 def _steps(instance: dg.DagsterInstance, newest: int) -> dict[str, float]:
     """Seconds by step, over the newest runs."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for run in instance.get_runs(limit=newest):
         for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_SUCCESS):
             event = entry.get_dagster_event()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from profile_assets.models.registry import stable_bundle
 from profile_assets.profile import load_deployment
 from profile_assets.quality.gates import find_baselines, judge_export, judge_raw, judge_scores, judge_shards
 from profile_assets.quality.measures import Meter
-from profile_assets.scoring import scorer
+from profile_assets.scoring.counts import Counts
 from profile_assets.scoring.day import score_day
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.shards.split import split
@@ -97,7 +98,7 @@ def _day(root: Path, day: dt.date, shards: int, costs: Costs) -> None:
     with costs.of("judging the scores"):
         _record(layout, day, scored, judge_scores(layout, day, scored, rules, baselines, read_bins(bundle)))
     commit(layout, day, scored)
-    publish(layout, day, time_zone="UTC", now=dt.datetime.now(dt.UTC))
+    publish(layout, day, time_zone="UTC", clock=lambda: dt.datetime.now(dt.UTC))
     with costs.of("judging the export"):
         judge_export(layout, day)
 
@@ -109,17 +110,14 @@ def _record(layout: Any, day: dt.date, staged: Staged, outcomes: Any) -> None:
 @contextmanager
 def _timed_counts(costs: Costs) -> Iterator[None]:
     """Histograms are counted while scoring, in a thread of their own: that part is timed, and is no scoring."""
-    count = scorer.Counts.add
+    count = Counts.add
 
-    def timed(counts: scorer.Counts, encoded: Encoded) -> None:
+    def timed(counts: Counts, encoded: Encoded) -> None:
         with costs.of("histograms, in scoring", clock=time.thread_time):
             count(counts, encoded)
 
-    scorer.Counts.add = timed  # type: ignore[method-assign]
-    try:
+    with patch.object(Counts, "add", timed):
         yield
-    finally:
-        scorer.Counts.add = count  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +123,12 @@ def _forward_s(bundle: Bundle, source: Path, batch: int, device: str) -> float:
     with torch.inference_mode():
         for number in range(REPEATS + INPUT_SETS):
             numeric, categories = inputs[number % INPUT_SETS]
-            times.append(_timed(lambda n=numeric, c=categories: torch.sigmoid(bundle.inference(n, c)), device))
+            times.append(_timed(partial(_forward, bundle, numeric, categories), device))
     return statistics.median(times[INPUT_SETS:])
+
+
+def _forward(bundle: Bundle, numeric: Tensor, categories: Tensor) -> Tensor:
+    return torch.sigmoid(bundle.inference(numeric, categories))
 
 
 def _tensors(bundle: Bundle, source: Path, batch: int, device: str, seed: int) -> tuple[Tensor, Tensor]:
@@ -144,7 +149,7 @@ def _timed(work: Callable[[], object], device: str) -> float:
     work()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / 1000
+    return float(start.elapsed_time(end)) / 1000
 
 
 def covered(spans: Sequence[tuple[float, float]]) -> float:

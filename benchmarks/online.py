@@ -54,7 +54,7 @@ class Users:
     asked: Sequence[str]
 
     def batches(self) -> list[pa.RecordBatch]:
-        return self.rows.to_batches(max_chunksize=128 * 1024)
+        return list(self.rows.to_batches(max_chunksize=128 * 1024))
 
 
 def main(

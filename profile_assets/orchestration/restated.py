@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from profile_assets.errors import CorruptError
 from profile_assets.orchestration.keys import PUBLISHED, key_of, redo_job_name
 from profile_assets.orchestration.shell import dagster_errors
 from profile_assets.profile import Deployment
 from profile_assets.storage.layout import RAW_USERS
-from profile_assets.storage.published import published_days, read_record
+from profile_assets.storage.published import published_days, read_part_record
 from profile_assets.storage.stages import current
 from profile_assets.users.taking import Change, change_of
 
@@ -33,7 +34,10 @@ def source_changes(deployment: Deployment) -> dict[dt.date, Change]:
 
 
 def _change(deployment: Deployment, day: dt.date) -> Change:
-    manifest, record = current(deployment.layout, RAW_USERS, day), read_record(deployment.layout, day)
+    try:
+        manifest, record = current(deployment.layout, RAW_USERS, day), read_part_record(deployment.layout, day)
+    except CorruptError:  # to score the day again is its remedy, and one such day must not hide the others
+        return "restated"
     if manifest is None or record is None or record.sources[RAW_USERS] != manifest.digest:
         return "restated"  # it landed again since, and readers do not see what landed then
     return change_of(deployment.source, deployment.contract, day, manifest, dt.datetime.now(dt.UTC))

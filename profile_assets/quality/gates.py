@@ -75,7 +75,7 @@ def judge_shards(
     matched = rows_match("rows_match_raw", layout, day, staged, RAW_USERS)
     contract, limits = rules.contract, rules.limits
     measures = measure_split(contract, staged.folder, staged.manifest, meter)
-    _keep(layout, day, measures)
+    _keep(layout.measures(USER_SHARDS, day), measures.table, layout)
     looked = judge_looks(
         [
             *users_table.repeated_id_looks(measures),
@@ -100,6 +100,7 @@ def judge_scores(
     limits, baseline = rules.limits, baselines.newest
     edges = scores_table.EVEN_EDGES if bins is None else bins.score.edges
     counts = scores_table.count_scores([staged.folder / entry.name for entry in staged.manifest.files], edges)
+    _keep(layout.measures(USER_SCORES, day), scores_table.measures_table(staged.manifest, counts), layout)
     before = _scores_before(layout, baseline, edges)
     looked = judge_looks(
         [
@@ -179,13 +180,11 @@ def _nothing_to_look_at(check: str) -> Outcome:
     return Outcome(check=check, result="pass", detail="no column has such a limit", evaluated=0)
 
 
-def _keep(layout: Layout, day: dt.date, measures: DayMeasures) -> None:
+def _keep(path: Path, table: pa.Table, layout: Layout) -> None:
     """Write down what was measured, a row for each shard and column, for people."""
-    path = layout.measures(USER_SHARDS, day)
     staged = layout.scratch("measures") / atomic.unique_name(path.name)
     with atomic.disk_errors("cannot write", staged):
         staged.parent.mkdir(parents=True, exist_ok=True)
-    table: pa.Table = measures.table
     with ParquetSink(staged, table.schema) as sink:
         sink.write(table)
     atomic.replace_file(staged, path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from profile_assets.features.bins import Bins, count_values
 from profile_assets.features.spec import UNKNOWN_SLOT
@@ -26,16 +27,31 @@ from profile_assets.storage.parquet import iter_batches, open_parquet
 from profile_assets.storage.records import Manifest
 
 SCORE_COLUMN = "score"
+SCHEMA = pa.schema(
+    [
+        ("shard", pa.string()),
+        ("column", pa.string()),
+        ("rows", pa.int64()),
+        ("nulls", pa.int64()),
+        ("nans", pa.int64()),
+        ("minimum", pa.float64()),
+        ("maximum", pa.float64()),
+        ("unknown", pa.int64()),
+        ("bins", pa.list_(pa.int64())),
+    ]
+)
+"""`unknown`: values that training never saw; `bins`: rows in each of the bundle's bins (`features/bins.py`)."""
 EVEN_EDGES = tuple(number / 20 for number in range(1, 20))
 """Bins of the scores where a bundle brings none: twenty of equal width."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreCounts:
-    """The scores of some files: their measure by file, and all of them in bins."""
+    """The scores of some files: their measure and their bins by file, and all of them in bins."""
 
     files: Mapping[str, Measure]
     bins: np.ndarray
+    bins_by_file: Mapping[str, np.ndarray] = field(default_factory=dict)
     even: np.ndarray = field(default_factory=lambda: np.zeros(len(EVEN_EDGES) + 1, np.int64))
 
     @property
@@ -49,20 +65,45 @@ class ScoreCounts:
 def count_scores(paths: Iterable[Path], edges: Sequence[float]) -> ScoreCounts:
     """Read the scores of the files, and nothing else of them. A file without scores has no measure."""
     files: dict[str, Measure] = {}
+    by_file: dict[str, np.ndarray] = {}
     bins, even = np.zeros(len(edges) + 1, np.int64), np.zeros(len(EVEN_EDGES) + 1, np.int64)
     for path in paths:
         with open_parquet(path) as file:
             if SCORE_COLUMN not in file.schema_arrow.names:
                 continue
-        files[path.name] = Measure(column=SCORE_COLUMN)
+        files[path.name], by_file[path.name] = Measure(column=SCORE_COLUMN), np.zeros_like(bins)
         for batch in iter_batches(path, columns=[SCORE_COLUMN]):
             scores = batch.column(0)
             (piece,) = pieces_of(scores, None, np.array([0, len(scores)]))
             files[path.name].add(piece)
             plain = scores.to_numpy(zero_copy_only=False)
-            bins += count_values(plain, edges)
+            by_file[path.name] += count_values(plain, edges)
             even += count_values(plain, EVEN_EDGES)
-    return ScoreCounts(files=files, bins=bins, even=even)
+        bins += by_file[path.name]
+    return ScoreCounts(files=files, bins=bins, bins_by_file=by_file, even=even)
+
+
+def measures_table(manifest: Manifest, counts: ScoreCounts) -> pa.Table:
+    """What was measured while scoring, a row for each shard and feature, and one for its scores; schema `SCHEMA`."""
+    unknown: Mapping[str, Mapping[str, int]] = manifest.facts.get("unknown_by_shard") or {}
+    histograms: Mapping[str, Mapping[str, list[int]]] = manifest.facts.get("histograms_by_shard") or {}
+    rows: list[dict[str, object]] = []
+    for entry in manifest.files:
+        told, binned = unknown.get(entry.name, {}), histograms.get(entry.name, {})
+        rows += [
+            {
+                "shard": entry.name,
+                "column": name,
+                "rows": entry.rows,
+                "unknown": told.get(name),
+                "bins": binned.get(name),
+            }
+            for name in dict.fromkeys((*binned, *told))
+        ]
+        if entry.name in counts.files:
+            found = {**vars(counts.files[entry.name]), "bins": counts.bins_by_file[entry.name].tolist()}
+            rows.append({"shard": entry.name, **{name: found.get(name) for name in SCHEMA.names if name != "shard"}})
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def score_looks(counts: ScoreCounts, limits: Limits) -> list[Look]:

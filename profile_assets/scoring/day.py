@@ -229,6 +229,7 @@ def _facts(bundle_id: str, results: Mapping[str, ShardResult]) -> dict[str, obje
         "num_shards": len(results),
         "unknown": {name: int(sum(counts)) for name, counts in _by_category(by_shard).items()},
         "unknown_by_shard": {name: dict(result.unknown) for name, result in by_shard},
+        "histograms_by_shard": {name: dict(result.histograms) for name, result in by_shard},
         "histograms": _total_histograms([result.histograms for _, result in by_shard]),
     }
 

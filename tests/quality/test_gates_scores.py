@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from profile_assets.errors import CorruptError
@@ -264,6 +265,20 @@ def test_a_warning_beside_a_feature_that_was_not_counted_is_more_than_a_warning(
 def test_a_bundle_that_says_nothing_of_its_training_has_no_baseline(judge):
     outcome = judge(*dealt(EVENLY))["feature_drift"]
     assert (outcome.result, outcome.lets_through) == ("no_baseline", True)
+
+
+def test_what_was_measured_of_every_shard_and_feature_is_kept_for_people(judge, layout, day):
+    binned = {name: {"age": [400, 1200, 400, 0], "plan": [0, 0, 1400, 600, 0]} for name in SHARDS}
+    judge(*dealt(EVENLY), bins=BINS, facts={"histograms_by_shard": binned})
+    rows = pq.ParquetFile(layout.measures(USER_SCORES, day)).read().to_pylist()
+    assert [(row["shard"], row["column"]) for row in rows] == [
+        (name, column) for name in SHARDS for column in ("age", "plan", "score")
+    ]
+    age, plan, score = rows[3:]
+    assert (age["rows"], age["unknown"], age["bins"]) == (2000, None, [400, 1200, 400, 0])
+    assert (plan["unknown"], plan["bins"]) == (0, [0, 0, 1400, 600, 0])
+    assert (score["nulls"], score["nans"], score["bins"]) == (0, 0, [200] * 10)
+    assert score["maximum"] == pytest.approx(3999 / 4000)
 
 
 def test_an_export_that_is_not_there_is_not_evaluated(layout, day):
