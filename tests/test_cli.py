@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import typer.main
 
@@ -50,6 +51,20 @@ def test_a_mistake_is_one_clear_message_and_not_a_stack(tmp_path):
     assert done.returncode == 1
     assert "mistake(s)" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_suite_that_is_not_there_is_told_by_the_check(tmp_path):
+    demo = (Path(__file__).parent.parent / "profile_assets" / "profiles" / "purchase_30d.toml").read_text("utf-8")
+    path = tmp_path / "p.toml"
+    path.write_text(
+        demo + '\n[quality]\nsuite = "suite.json"\n'
+        if "[quality]" not in demo
+        else demo.replace("[quality]", '[quality]\nsuite = "suite.json"'),
+        encoding="utf-8",
+    )
+    done = run("check", str(path), PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert f"quality.suite: {tmp_path / 'suite.json'} cannot be read" in done.stderr
 
 
 def test_nothing_published_says_what_to_do(tmp_path):

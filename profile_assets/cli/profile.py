@@ -19,7 +19,11 @@ def check(
     from profile_assets.profile import load_deployment
 
     deployment = load_deployment(path)
-    profile = deployment.profile
+    profile, suite = deployment.profile, deployment.rules.suite
+    if suite is not None:
+        from profile_assets.quality.suite import read_suite
+
+        read_suite(suite)
     typer.echo(
         f"{profile.name}: well formed; {len(profile.contract.columns)} columns, data under {deployment.layout.home}"
     )
