@@ -61,7 +61,7 @@ def of_scoring(results: Results) -> list[Goal]:
 def of_growth(found: Sequence[Mapping[str, Any]]) -> list[Goal]:
     """The goals that need many users: flat memory, and the whole day."""
     largest = max(found, key=lambda one: one["users"])
-    peaks = [one["scoring"]["peak_mb"] for one in found if one["users"] >= FLAT_FROM]
+    peaks = [one["scoring"]["over_start_mb"] for one in found if one["users"] >= FLAT_FROM]  # bundles differ
     grown = max(peaks) - min(peaks) if peaks else 0.0
     day = largest["day"]["cpu_us"] / (largest["split"]["cpu_us"] + largest["scoring"]["cpu_us"])
     users = f"{largest['users']:,} users"

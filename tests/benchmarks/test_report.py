@@ -30,7 +30,7 @@ def _run(seconds: float) -> Measured:
 
 
 def grown(users: int, peak_mb: float, day: float) -> dict[str, Any]:
-    part = {"peak_mb": peak_mb, "over_start_mb": 50.0}
+    part = {"peak_mb": 500.0, "over_start_mb": peak_mb}
     return {
         "users": users,
         "scoring": {"cpu_us": 1.0, **part},
