@@ -10,7 +10,7 @@ from benchmarks import contestants as who
 from benchmarks.rounds import Results, Spread
 
 FLAT_MB = 100
-FLAT_FROM = 100_000  # users; below it fixed costs are all there is
+FLAT_FROM = 125_000  # users; below it fixed costs are all there is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,6 @@ class Goal:
 
 
 WAITING = (
-    Goal(
-        what="gates, over scoring, in CPU time, at 10 M users",
-        goal="0.5 or less",
-        measured="waits for its own row",
-        is_met=None,
-    ),
     Goal(
         what="an incremental day with 5 % changed users",
         goal="forwards: the changed share",
@@ -78,6 +72,20 @@ def of_growth(found: Sequence[Mapping[str, Any]]) -> list[Goal]:
             measured=f"{day:.2f}",
             is_met=day <= 2,
         ),
+    ]
+
+
+def of_gates(found: Mapping[str, Any]) -> list[Goal]:
+    """What the checks of a day cost, beside its scoring."""
+    share = found["all"] / found["scoring"]
+    users = f", {found['users']:,} users" if "users" in found else ""
+    return [
+        Goal(
+            what=f"gates, over scoring, in CPU time{users}",
+            goal="0.5 or less",
+            measured=f"{share:.2f}",
+            is_met=share <= 0.5,
+        )
     ]
 
 

@@ -29,6 +29,7 @@ LOOKUP_COLUMNS = (
     "one, us",
     f"{LOOKUPS_AT_ONCE} at once, us",
 )
+_NO_PART = ("machine", "load", "users", "all", "scoring")
 _PARTS = ("scoring", "split", "day")
 
 
@@ -91,6 +92,8 @@ def _goals(saved: dict[str, Any]) -> Iterator[str]:
         rows += goals.of_resume(saved["resume"])
     if "backfill" in saved:
         rows += goals.of_backfill(saved["backfill"])
+    if "gates" in saved:
+        rows += goals.of_gates(saved["gates"])
     rows += goals.WAITING
     yield "\n## The goals\n"
     yield from _table(("", "goal", "measured", ""), [(row.what, row.goal, row.measured, row.verdict) for row in rows])
@@ -170,8 +173,9 @@ def _backfill(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _gates(found: dict[str, Any]) -> Iterator[str]:
-    yield "\n## The gates: CPU us per user\n"
-    parts = {part: cost for part, cost in found.items() if part not in ("machine", "all", "scoring")}
+    users = f"{found['users']:,} users, " if "users" in found else ""
+    yield f"\n## The gates: {users}CPU us per user\n"
+    parts = {part: cost for part, cost in found.items() if part not in _NO_PART}
     rows = [*parts.items(), ("all gates", found["all"]), ("scoring", found["scoring"])]
     yield from _table(("", "CPU us per user"), [(part, f"{cost:.3f}") for part, cost in rows])
     yield f"\nThe gates over scoring, in CPU time: {found['all'] / found['scoring']:.2f} (goal: 0.5 or less)."
