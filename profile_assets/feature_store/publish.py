@@ -132,7 +132,8 @@ def _publish_table(
     now = as_utc(clock())
     record = _record(manifests, sources, verdict, now)
     scores, shards = manifests[USER_SCORES], manifests[USER_SHARDS]
-    table.replace(stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone), record)
+    staged, record = stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone)
+    table.replace(staged, record)
     if export.online is not None:
         record = with_online(record, "pending", now, "")
     write_record(layout, record)
@@ -160,17 +161,11 @@ def _require_part(table: OfflineStore, day: dt.date) -> Path:
 
 
 def _require_closed_sums(manifests: Manifests, day: dt.date) -> None:
-    broken = [*_of_another_day(manifests, day), *_broken_links(manifests)]
+    broken = list(_broken_links(manifests))
     if broken:
         raise AccountingError(
             f"{day} is not to be published: {'; '.join(broken)}", remedy=f"run {day} again from the first stage named"
         )
-
-
-def _of_another_day(manifests: Manifests, day: dt.date) -> Iterator[str]:
-    for stage, manifest in manifests.items():
-        if manifest.day != day.isoformat() or manifest.stage != stage:
-            yield f"the manifest of {stage} is that of {manifest.stage} of {manifest.day}"
 
 
 def _broken_links(manifests: Manifests) -> Iterator[str]:

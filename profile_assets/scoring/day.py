@@ -1,7 +1,8 @@
 """A day's scores: every shard scored by one bundle, what an earlier run finished kept, nothing else left.
 
-A score file is its own checkpoint: where the fingerprint in its footer is the one that would be written now, and the
-file is whole, it is not made again. Files come in under their final names by one rename each, into a staged folder
+A score file is its own checkpoint: where the fingerprint in its footer is the one that would be written now, and it
+holds the ids and scores of which its footer has the digest, it is not made again. One that was committed must be what
+its manifest describes, too. Files come in under their final names by one rename each, into a staged folder
 that holds exactly one file a shard when it is sealed.
 """
 
@@ -155,12 +156,27 @@ def _keep(layout: Layout, day: dt.date, tasks: Sequence[ShardTask]) -> dict[str,
     """Leave in the staged folder what need not be scored again, from there or from the committed day, by shard."""
     staged, committed = layout.staging(USER_SCORES, day), layout.stage(USER_SCORES, day)
     _clear(staged, {task.name for task in tasks})
+    sealed = _sealed(layout, day)
     kept: dict[str, ShardResult] = {}
     for task in tasks:
-        found = kept_shard(task, staged / task.name) or _copied(task, committed / task.name, staged / task.name)
+        found = kept_shard(task, staged / task.name)
+        if found is None and sealed(committed / task.name):
+            found = _copied(task, committed / task.name, staged / task.name)
         if found is not None:
             kept[task.name] = found
     return kept
+
+
+def _sealed(layout: Layout, day: dt.date) -> Callable[[Path], bool]:
+    """Whether a committed file is the one that the committed manifest describes. Without a manifest that can be
+    believed, a file has to prove itself, as one does that is staged.
+    """
+    try:
+        done = current(layout, USER_SCORES, day)
+    except CorruptError:
+        done = None
+    entries = {} if done is None else {entry.name: entry for entry in done.files}
+    return lambda path: done is None or (path.name in entries and is_whole(path, entries[path.name]))
 
 
 def _clear(folder: Path, names: set[str]) -> None:
