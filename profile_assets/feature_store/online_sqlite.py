@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from profile_assets.errors import CorruptError, StorageError
+from profile_assets.errors import CorruptError, DiskError, StorageError
 from profile_assets.feature_store.buckets import Bucket, Record, bucket_number, deal, decode_rows, find, num_buckets
 from profile_assets.feature_store.versions import Held, Pace, Switch, Version
 from profile_assets.storage.atomic import empty_folder, locked, remove_file, replace_file, write_json
@@ -37,7 +37,12 @@ create table buckets (
 """
 _COLUMNS = "crc, lengths, ids, vals"
 _SUFFIX = ".sqlite"
-_DISK_ERRORS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+_DISK_ERRORS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
+_FOR_A_PERSON = {
+    sqlite3.SQLITE_FULL: "free some space on that disk, then publish the day again",
+    sqlite3.SQLITE_READONLY: "make that folder writable for this user, then publish the day again",
+    sqlite3.SQLITE_PERM: "make that folder writable for this user, then publish the day again",
+}
 _TRIES = 10
 
 Buffer = bytes | memoryview
@@ -363,7 +368,10 @@ def _sqlite_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK_ERRORS:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _FOR_A_PERSON:
+            raise DiskError(f"{path}: {error}", remedy=_FOR_A_PERSON[code]) from error
+        if code in _DISK_ERRORS:
             raise StorageError(f"{path}: {error}", remedy="check that disk, then publish the day again") from error
         raise CorruptError(f"{path} is damaged: {error}", remedy="publish its day again") from error
     except json.JSONDecodeError as error:

@@ -44,10 +44,14 @@ from profile_assets.storage.published import (
     write_record,
 )
 from profile_assets.storage.records import Manifest
+from profile_assets.storage.space import bytes_of, require_space
 from profile_assets.storage.stages import require
 from profile_assets.storage.verdicts import Verdict, read_verdict, require_passed
 
 SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
+
+ONLINE_FACTOR = 5
+"""Bytes of the embedded store's file by those of the scores: each user has its bucket's share of pages, unpacked."""
 
 Manifests = Mapping[str, Manifest]
 
@@ -96,6 +100,14 @@ def publish(
         return Published(record=told.record, part=seen.part, brought=told.brought, differing=told.differing)
 
 
+def _require_space(layout: Layout, scores: Manifest, shards: Manifest, export: ExportSettings) -> None:
+    """Room for the table's file, and for the lookups' where they lie on this disk."""
+    needed = bytes_of(scores) + (bytes_of(shards) if export.columns else 0)
+    if export.online is not None and export.online.store == "sqlite":
+        needed += ONLINE_FACTOR * bytes_of(scores)
+    require_space(layout, f"the publication of {scores.day}", needed)
+
+
 @contextlib.contextmanager
 def _undisturbed(layout: Layout, day: dt.date) -> Iterator[None]:
     """Be the only one that publishes the day, while nobody rewrites what is published."""
@@ -132,6 +144,7 @@ def _publish_table(
     now = as_utc(clock())
     record = _record(manifests, sources, verdict, now)
     scores, shards = manifests[USER_SCORES], manifests[USER_SHARDS]
+    _require_space(layout, scores, shards, export)
     staged, record = stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone)
     table.replace(staged, record)
     if export.online is not None:

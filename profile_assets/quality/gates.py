@@ -181,10 +181,8 @@ def _nothing_to_look_at(check: str) -> Outcome:
 def _keep(layout: Layout, day: dt.date, measures: DayMeasures) -> None:
     """Write down what was measured, a row for each shard and column, for people."""
     path = layout.measures(USER_SHARDS, day)
-    staged = layout.scratch("measures") / atomic.unique_name(path.name)
-    with atomic.disk_errors("cannot write", staged):
-        staged.parent.mkdir(parents=True, exist_ok=True)
     table: pa.Table = measures.table
-    with ParquetSink(staged, table.schema) as sink:
-        sink.write(table)
-    atomic.replace_file(staged, path)
+    with atomic.disk_errors("cannot write", path), atomic.own_file(layout.scratch("measures"), path.name) as staged:
+        with ParquetSink(staged, table.schema) as sink:
+            sink.write(table)
+        atomic.replace_file(staged, path)

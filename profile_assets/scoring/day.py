@@ -29,9 +29,11 @@ from profile_assets.scoring.tuning import settled
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.records import Manifest
+from profile_assets.storage.space import require_space
 from profile_assets.storage.stages import Staged, current, is_whole, require, seal
 
 PARTS = f"{USER_SCORES}_parts"
+SCORE_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ def score_day(
         if done is not None:
             return _as_committed(layout, day, done, progress)
         kept = _keep(layout, day, tasks)
+        _require_space(layout, day, shards, kept)
         results = _score(layout.staging(USER_SCORES, day), tasks, kept, engine, progress)
     manifest = Manifest(
         stage=USER_SCORES,
@@ -165,6 +168,13 @@ def _keep(layout: Layout, day: dt.date, tasks: Sequence[ShardTask]) -> dict[str,
         if found is not None:
             kept[task.name] = found
     return kept
+
+
+def _require_space(layout: Layout, day: dt.date, shards: Manifest, kept: Mapping[str, ShardResult]) -> None:
+    """Room for the shards that are to be scored: no more than the ids they have themselves, and a score beside each."""
+    todo = [entry for entry in shards.files if entry.name not in kept]
+    needed = sum(entry.size_bytes + SCORE_BYTES * entry.rows for entry in todo)
+    require_space(layout, f"{USER_SCORES} of {day}", needed)
 
 
 def _sealed(layout: Layout, day: dt.date) -> Callable[[Path], bool]:

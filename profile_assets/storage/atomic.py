@@ -114,38 +114,36 @@ def remove_file(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any, *, staging: Path) -> None:
-    """Write a record in one rename. `staging` is a folder on the same file system, outside any table.
-
-    What killed processes left there of records of this name is removed: nobody holds its lock any more.
-    """
+    """Write a record in one rename. `staging` is a folder on the same file system, outside any table."""
     text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    with disk_errors("cannot write", path):
-        staging.mkdir(parents=True, exist_ok=True)
-        _sweep(staging, path.name)
-        with _own_file(staging, path.name) as (temporary, handle):
-            with os.fdopen(handle, "w", encoding="utf-8", closefd=False) as file:
-                file.write(text)
-            replace_file(temporary, path)
+    with disk_errors("cannot write", path), own_file(staging, path.name) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+        replace_file(temporary, path)
 
 
 @contextlib.contextmanager
-def _own_file(folder: Path, stem: str) -> Iterator[tuple[Path, int]]:
-    """A new file that is locked while its writer lives, and gone afterwards unless it was renamed."""
+def own_file(folder: Path, stem: str) -> Iterator[Path]:
+    """A new empty file that no other process touches; it is gone afterwards, unless it was renamed.
+
+    Its writer holds its lock while it lives. What writers of the same stem left behind who were killed is removed: the
+    system let go of their locks. Process ids would lie about that: they come again, and each container has its own.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _sweep(folder, stem)
     while True:
         path = folder / unique_name(stem)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if os.fstat(handle).st_nlink:  # else swept before it was locked: another one
-                yield path, handle
+            if os.fstat(handle).st_nlink:  # else it was swept before it was locked: another one
+                yield path
                 return
         finally:
-            os.close(handle)
             path.unlink(missing_ok=True)
+            os.close(handle)
 
 
 def _sweep(folder: Path, stem: str) -> None:
-    """Remove the files of `_own_file` whose writers are dead. Process ids would lie: they come again."""
     for path in folder.glob(f"{glob.escape(stem)}.*"):
         # Renamed or swept just now; or being written; or of a user whose files are not ours to remove.
         with contextlib.suppress(FileNotFoundError, BlockingIOError, PermissionError):

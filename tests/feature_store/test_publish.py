@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from profile_assets.errors import AccountingError, CorruptError, DataError, GateError, PermanentError
+from profile_assets.errors import AccountingError, CorruptError, DataError, DiskError, GateError, PermanentError
 from profile_assets.feature_store import rows as table_rows
 from profile_assets.feature_store.publish import publish
 from profile_assets.feature_store.read import newest_day, read_day
@@ -395,3 +396,14 @@ def test_the_moment_of_publication_is_taken_once_everything_was_looked_at(pipeli
     clock = partial(pytest.fail, "the clock was asked before the day could be published")
     with pytest.raises(GateError):
         publish(pipeline.layout, day, time_zone="UTC", clock=clock)
+
+
+def test_a_disk_without_room_for_the_table_is_said_before_anything_is_written(pipeline, layout, day, monkeypatch):
+    pipeline.run(day, IDS)
+    usage = shutil.disk_usage(layout.root)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1))
+    with pytest.raises(
+        DiskError, match=rf"the publication of {day} needs about [\d,]+ bytes, the disk of .* has 1 left"
+    ):
+        pipeline.publish(day)
+    assert not layout.offline.exists()

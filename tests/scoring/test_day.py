@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from profile_assets.errors import AccountingError, BundleError, CorruptError, DataError
+from profile_assets.errors import AccountingError, BundleError, CorruptError, DataError, DiskError
 from profile_assets.scoring import day as days
 from profile_assets.scoring.day import ShardDone, score_day
 from profile_assets.scoring.engines.here import score_here
@@ -428,3 +428,21 @@ def test_a_model_is_loaded_once_over_many_days(
         shutil.rmtree(layout.staging_root)
         run(bundle)
     assert scorer_for.cache_info().misses == before + 1
+
+
+def test_a_disk_without_room_for_what_is_to_be_scored_is_said_before_it_is_filled(
+    layout: Layout, day: dt.date, deal: Deal, run: Run, make_users: MakeUsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = deal(make_users(500), 4)
+    needed = sum(entry.size_bytes + 4 * entry.rows for entry in shards.files)
+    usage = shutil.disk_usage(layout.root)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed - 1))
+    with pytest.raises(
+        DiskError, match=f"user_scores of {day} needs about {needed:,} bytes, .* has {needed - 1:,} left"
+    ):
+        run()
+    assert list(layout.staging(USER_SCORES, day).iterdir()) == []
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed))
+    first = commit(layout, day, run()[0])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
+    assert commit(layout, day, run()[0]).digest == first.digest

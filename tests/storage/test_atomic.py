@@ -160,7 +160,7 @@ def test_what_a_killed_writer_of_a_record_left_is_swept_by_the_next_and_that_of_
         assert in_child(lambda: atomic.write_json(path, {}, staging=staging)) == 7
     assert len(list(staging.iterdir())) == 1
     (staging / "another.json.1-abc").write_text("{}", encoding="utf-8")
-    with atomic._own_file(staging, path.name) as (living, _):
+    with atomic.own_file(staging, path.name) as living:
         atomic.write_json(path, {"day": "a"}, staging=staging)
         assert {one.name for one in staging.iterdir()} == {living.name, "another.json.1-abc"}
     assert [one.name for one in staging.iterdir()] == ["another.json.1-abc"]
