@@ -8,11 +8,12 @@
     │   ├── DataError           rows: over a limit, lost, doubled
     │   │   └── AccountingError the sums of a stage do not close
     │   ├── CorruptError        a file of ours that is not what its record says
+    │   ├── DiskError           a disk that somebody must see to: full, read-only, not ours, two where one is needed
     │   ├── BundleError         a model bundle or the registry
     │   ├── ScoringError        the network gave something that is not a score
     │   └── GateError           a day that did not pass its checks, or was never judged
     └── TransientError          trying again later may well work
-        ├── StorageError        disk, network file system, object store
+        ├── StorageError        disk, network file system, object store: they failed this time
         └── LockedError         another process holds the day
 
 Each says what is wrong, where (file, column, row, day) and what to do: `remedy` is never empty.
@@ -67,6 +68,10 @@ class AccountingError(DataError):
 
 class CorruptError(PermanentError):
     """A file that this package wrote is not what its record says."""
+
+
+class DiskError(PermanentError):
+    """A disk will not take or give this, however often it is asked: full, read-only, not allowed, another mount."""
 
 
 class BundleError(PermanentError):

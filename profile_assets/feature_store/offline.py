@@ -25,7 +25,7 @@ class OfflineStore(Protocol):
     stays readable while its reader holds it open, and is never written to again. `replace` makes a staged file the
     day's only one in one step: a reader sees the old day or the new one, and no other day is touched. `remove` takes
     the day out, in one step too; a day that is not there is no error. One writer a day at a time; writers of different
-    days may meet. Disk errors are StorageError.
+    days may meet. Disk errors are StorageError, or DiskError.
     """
 
     path: Path

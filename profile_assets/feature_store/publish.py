@@ -44,10 +44,14 @@ from profile_assets.storage.published import (
     write_record,
 )
 from profile_assets.storage.records import Manifest
+from profile_assets.storage.space import bytes_of, require_space
 from profile_assets.storage.stages import require
 from profile_assets.storage.verdicts import Verdict, read_verdict, require_passed
 
 SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
+
+ONLINE_FACTOR = 5
+"""Bytes of the embedded store's file by those of the scores: each user has its bucket's share of pages, unpacked."""
 
 Manifests = Mapping[str, Manifest]
 
@@ -96,6 +100,14 @@ def publish(
         return Published(record=told.record, part=seen.part, brought=told.brought, differing=told.differing)
 
 
+def _require_space(layout: Layout, scores: Manifest, shards: Manifest, export: ExportSettings) -> None:
+    """Room for the table's file, and for the lookups' where they lie on this disk."""
+    needed = bytes_of(scores) + (bytes_of(shards) if export.columns else 0)
+    if export.online is not None and export.online.store == "sqlite":
+        needed += ONLINE_FACTOR * bytes_of(scores)
+    require_space(layout, f"the publication of {scores.day}", needed)
+
+
 @contextlib.contextmanager
 def _undisturbed(layout: Layout, day: dt.date) -> Iterator[None]:
     """Be the only one that publishes the day, while nobody rewrites what is published."""
@@ -132,7 +144,9 @@ def _publish_table(
     now = as_utc(clock())
     record = _record(manifests, sources, verdict, now)
     scores, shards = manifests[USER_SCORES], manifests[USER_SHARDS]
-    table.replace(stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone), record)
+    _require_space(layout, scores, shards, export)
+    staged, record = stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone)
+    table.replace(staged, record)
     if export.online is not None:
         record = with_online(record, "pending", now, "")
     write_record(layout, record)
@@ -160,17 +174,11 @@ def _require_part(table: OfflineStore, day: dt.date) -> Path:
 
 
 def _require_closed_sums(manifests: Manifests, day: dt.date) -> None:
-    broken = [*_of_another_day(manifests, day), *_broken_links(manifests)]
+    broken = list(_broken_links(manifests))
     if broken:
         raise AccountingError(
             f"{day} is not to be published: {'; '.join(broken)}", remedy=f"run {day} again from the first stage named"
         )
-
-
-def _of_another_day(manifests: Manifests, day: dt.date) -> Iterator[str]:
-    for stage, manifest in manifests.items():
-        if manifest.day != day.isoformat() or manifest.stage != stage:
-            yield f"the manifest of {stage} is that of {manifest.stage} of {manifest.day}"
 
 
 def _broken_links(manifests: Manifests) -> Iterator[str]:

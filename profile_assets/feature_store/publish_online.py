@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from profile_assets.errors import CorruptError, ProfileAssetsError, TransientError
+from profile_assets.errors import CorruptError, DiskError, ProfileAssetsError, TransientError
 from profile_assets.feature_store.buckets import ROW_SCHEMA
 from profile_assets.feature_store.online import Brought, bring, spot_check, step_back, take_back, to_step_back
 from profile_assets.feature_store.settings import OnlineSettings
@@ -87,7 +87,7 @@ def publish_online(layout: Layout, seen: Seen, lookups: Lookups) -> BroughtOnlin
         differing = spot_check(store, brought.version, rows) if brought.is_live else ()
     except ProfileAssetsError as error:
         record = write_online(layout, seen.record, "pending", lookups.clock(), "")
-        if not isinstance(error, TransientError):
+        if not isinstance(error, TransientError | DiskError):
             raise
         raise type(error)(
             f"{day} is published in the table ({record.rows} users); online it is pending: {error.what}",

@@ -7,6 +7,7 @@ whose files have the rows of the score files in the same order; that is checked 
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from profile_assets.storage.parts import part_of
 from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord, published_days
 from profile_assets.storage.records import FileEntry, Manifest
 from profile_assets.storage.stages import ID_COLUMN, keys_on_disk
-from profile_assets.storage.written import IdOrder, Written
+from profile_assets.storage.written import ScoreOrder, Written
 
 FULL = "full"
 ROUTES = (FULL,)
@@ -90,26 +91,29 @@ def stage_rows(
     *,
     schema: pa.Schema,
     time_zone: str,
-) -> Path:
-    """Build the day's file in staging and audit it: the path to commit from.
+) -> tuple[Path, PublishRecord]:
+    """Build the day's file in staging and audit it: the path to commit from, and the record that it carries.
 
-    `record` says what is published; its offline target's moment becomes `published_at`. `event_timestamp` is the
-    day's end in `time_zone`. Raises AccountingError, DataError or CorruptError where the file is not what it says.
+    `record` says what is published, the digest of the rows is added; its offline target's moment becomes
+    `published_at`. `event_timestamp` is the day's end in `time_zone`. Raises AccountingError, DataError or
+    CorruptError where the file is not what it says.
     """
     path = empty_folder(layout.staging(EXPORT, record.day)) / PART_FILE
     constants = (FULL, day_end(record.day, time_zone), record.targets[OFFLINE].at)
     # Ids are all different and scores nearly so: a dictionary of them would only cost.
     repeated = ["bundle_id", "route", "event_timestamp", "published_at"]
     repeated += [field.name for field in schema if field.name not in SCHEMA.names and pa.types.is_string(field.type)]
-    with ParquetSink(path, schema, footer={FOOTER_KEY: json.dumps(record.to_json())}, dictionary=repeated) as sink:
-        written = Written(keys=scores.keys)
+    with ParquetSink(path, schema, dictionary=repeated) as sink:
+        order = ScoreOrder()
         for scored, landed in _pairs(layout, record.day, scores, shards, schema):
-            written.order.add(scored.column(ID_COLUMN))
+            order.add(scored.column(ID_COLUMN), scored.column("score"))
             sink.write(_row_batch(scored, landed, constants, schema))
+        record = dataclasses.replace(record, rows_digest=order.digest)
+        sink.add_footer({FOOTER_KEY: json.dumps(record.to_json())})
     if not has_columns(path, schema):
         raise CorruptError(f"{path} has not the columns of the table", remedy="publish its day again")
-    audit(path, record, written)
-    return path
+    audit(path, record, Written(order.ids, scores.keys))
+    return path, record
 
 
 def has_columns(path: Path, schema: pa.Schema) -> bool:
@@ -120,22 +124,24 @@ def has_columns(path: Path, schema: pa.Schema) -> bool:
 
 
 def audit(path: Path, record: PublishRecord, written: Written | None = None) -> None:
-    """Read every value of the file again and hold it against the record: columns, users, bundle, scores.
+    """Read every value of the file again and hold it against the record: columns, users, bundle, the score of each.
 
     `written`: the ids that were handed to the file, where that was just now; it spares the hashing of them.
     """
-    order = IdOrder()
+    order = ScoreOrder()
     for batch in iter_batches(path):
         _require_columns(path, batch.schema)
         _require_no_nulls(path, batch)
-        order.add(batch.column(ID_COLUMN))
+        order.add(batch.column(ID_COLUMN), batch.column("score"))
         _require_scores(path, batch, record.bundle_id)
-    keys = written.keys if written is not None and written.are(order) else keys_on_disk(path)
+    keys = keys_on_disk(path, written, found=order.ids)
     if keys != record.keys or keys.count != record.rows:
         raise AccountingError(
             f"{path} holds {keys.count} users, {record.rows} were to be published, or they are not the same users",
             remedy=f"run user_scores of {record.day} again, then publish it",
         )
+    if order.digest != record.rows_digest:
+        raise CorruptError(f"{path} does not hold the scores that were published", remedy=f"publish {record.day} again")
 
 
 def _pairs(

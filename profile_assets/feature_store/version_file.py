@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from profile_assets.errors import CorruptError, StorageError
+from profile_assets.errors import CorruptError, DiskError, StorageError
 from profile_assets.feature_store.buckets import Record, bucket_number, deal, decode_rows, find, num_buckets, pieces
 from profile_assets.feature_store.versions import Pace, Version
 
@@ -31,7 +31,12 @@ create table buckets (
 """
 _COLUMNS = "crc, lengths, ids, vals"
 _REDO = "publish its day again"
-_DISK_ERRORS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+_DISK_ERRORS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
+_FOR_A_PERSON = {
+    sqlite3.SQLITE_FULL: "free some space on that disk, then publish the day again",
+    sqlite3.SQLITE_READONLY: "make that folder writable for this user, then publish the day again",
+    sqlite3.SQLITE_PERM: "make that folder writable for this user, then publish the day again",
+}
 
 Buffer = bytes | memoryview
 
@@ -171,7 +176,10 @@ def _sqlite_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK_ERRORS:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _FOR_A_PERSON:
+            raise DiskError(f"{path}: {error}", remedy=_FOR_A_PERSON[code]) from error
+        if code in _DISK_ERRORS:
             raise StorageError(f"{path}: {error}", remedy="check that disk, then publish the day again") from error
         raise CorruptError(f"{path} is damaged: {error}", remedy=_REDO) from error
     except json.JSONDecodeError as error:

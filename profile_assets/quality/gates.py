@@ -27,12 +27,11 @@ from profile_assets.quality.matching import publication_matches, read_match, row
 from profile_assets.quality.measures import DayMeasures, Meter, measure_split
 from profile_assets.quality.scores_table import ScoreCounts
 from profile_assets.storage import atomic
-from profile_assets.storage.keys import KeySet, key_set_of
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
-from profile_assets.storage.parquet import ParquetSink, iter_batches
+from profile_assets.storage.parquet import ParquetSink
 from profile_assets.storage.parts import part_of
 from profile_assets.storage.published import read_part_record
-from profile_assets.storage.stages import ID_COLUMN, Staged, current
+from profile_assets.storage.stages import Staged, current
 from profile_assets.storage.verdicts import CHECKS, SUITE, Outcome
 from profile_assets.users.contract import Contract
 
@@ -116,13 +115,13 @@ def judge_scores(
 
 
 def judge_export(layout: Layout, day: dt.date) -> tuple[Outcome, ...]:
-    """The published file, its ids read again: exactly the scored users. Call it once the day is published."""
+    """The published file, read again: exactly the scored users, each with its score. For once the day is published."""
     check = "rows_match_scores"
     scores, published, part = current(layout, USER_SCORES, day), read_part_record(layout, day), part_of(layout, day)
     if scores is None or published is None or part is None:
         return (Outcome(check=check, result="not_evaluated", detail=f"{day} lacks its scores or is not published"),)
-    seen = KeySet.total(key_set_of(batch.column(0)) for batch in iter_batches(part, columns=[ID_COLUMN]))
-    return (publication_matches(check, published, seen, scores),)
+    scored = [layout.stage(USER_SCORES, day) / entry.name for entry in scores.files]
+    return (publication_matches(check, published, scores, part=part, scored=scored),)
 
 
 def _least_rows(rows: int, limits: Limits) -> Look:
@@ -182,9 +181,7 @@ def _nothing_to_look_at(check: str) -> Outcome:
 
 def _keep(path: Path, table: pa.Table, layout: Layout) -> None:
     """Write down what was measured, a row for each shard and column, for people."""
-    staged = layout.scratch("measures") / atomic.unique_name(path.name)
-    with atomic.disk_errors("cannot write", staged):
-        staged.parent.mkdir(parents=True, exist_ok=True)
-    with ParquetSink(staged, table.schema) as sink:
-        sink.write(table)
-    atomic.replace_file(staged, path)
+    with atomic.disk_errors("cannot write", path), atomic.own_file(layout.scratch("measures"), path.name) as staged:
+        with ParquetSink(staged, table.schema) as sink:
+            sink.write(table)
+        atomic.replace_file(staged, path)

@@ -8,18 +8,21 @@ the staged folder is looked up again here.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from profile_assets.storage.keys import KeySet
+from profile_assets.storage.keys import KeySet, key_set_of
 from profile_assets.storage.layout import MANIFEST_FILE, QUARANTINE_FILE, RAW_USERS, Layout
 from profile_assets.storage.parquet import iter_batches, open_parquet
 from profile_assets.storage.published import PublishRecord
 from profile_assets.storage.records import FileEntry, Manifest
-from profile_assets.storage.stages import Staged, current
+from profile_assets.storage.stages import ID_COLUMN, Staged, current
 from profile_assets.storage.verdicts import Outcome
+from profile_assets.storage.written import ScoreOrder
 from profile_assets.users.quarantine import QUARANTINE, key_set_of_rows
 
 MAX_FILES_SHOWN = 50
+_ROW = [ID_COLUMN, "score"]
 
 
 def rows_match(check: str, layout: Layout, day: dt.date, staged: Staged, source: str) -> Outcome:
@@ -57,8 +60,20 @@ def _quarantined(layout: Layout, day: dt.date, staged: Staged) -> KeySet:
     return KeySet.total(key_set_of_rows(batch) for batch in iter_batches(folder / QUARANTINE_FILE))
 
 
-def publication_matches(check: str, published: PublishRecord, seen: KeySet, scores: Manifest) -> Outcome:
-    """Whether the published users are those that were scored. `seen` is what the published file holds, read again."""
+def publication_matches(
+    check: str, published: PublishRecord, scores: Manifest, *, part: Path, scored: Sequence[Path]
+) -> Outcome:
+    """Whether the published users are those that were scored, each with its score.
+
+    Both are read again: `part`, the published file, and `scored`, the files that the manifest `scores` describes.
+    """
+    order, expected, seen = ScoreOrder(), ScoreOrder(), KeySet()
+    for batch in iter_batches(part, columns=_ROW):
+        order.add(*batch.columns)
+        seen += key_set_of(batch.column(0))
+    for path in scored:
+        for batch in iter_batches(path, columns=_ROW):
+            expected.add(*batch.columns)
     reasons = []
     if published.sources.get(scores.stage) != scores.digest:
         reasons.append("what is published was made from other scores")
@@ -66,6 +81,8 @@ def publication_matches(check: str, published: PublishRecord, seen: KeySet, scor
         reasons.append(f"the published file has {seen.count} rows, its footer says {published.rows}")
     if seen != scores.keys or published.keys != scores.keys:
         reasons.append("the published users are not those that were scored")
+    elif order.digest != expected.digest or order.digest != published.rows_digest:
+        reasons.append("the published scores are not those that were given")
     return _outcome(check, seen.count, scores.rows, reasons, [])
 
 

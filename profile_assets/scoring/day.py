@@ -1,7 +1,8 @@
 """A day's scores: every shard scored by one bundle, what an earlier run finished kept, nothing else left.
 
-A score file is its own checkpoint: where the fingerprint in its footer is the one that would be written now, and the
-file is whole, it is not made again. Files come in under their final names by one rename each, into a staged folder
+A score file is its own checkpoint: where the fingerprint in its footer is the one that would be written now, and it
+holds the ids and scores of which its footer has the digest, it is not made again. One that was committed must be what
+its manifest describes, too. Files come in under their final names by one rename each, into a staged folder
 that holds exactly one file a shard when it is sealed.
 """
 
@@ -28,9 +29,11 @@ from profile_assets.scoring.tuning import settled
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.records import Manifest
+from profile_assets.storage.space import require_space
 from profile_assets.storage.stages import Staged, current, is_whole, require, seal
 
 PARTS = f"{USER_SCORES}_parts"
+SCORE_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,7 @@ def score_day(
         if done is not None:
             return _as_committed(layout, day, done, progress)
         kept = _keep(layout, day, tasks)
+        _require_space(layout, day, shards, kept)
         results = _score(layout.staging(USER_SCORES, day), tasks, kept, engine, progress)
     manifest = Manifest(
         stage=USER_SCORES,
@@ -155,12 +159,34 @@ def _keep(layout: Layout, day: dt.date, tasks: Sequence[ShardTask]) -> dict[str,
     """Leave in the staged folder what need not be scored again, from there or from the committed day, by shard."""
     staged, committed = layout.staging(USER_SCORES, day), layout.stage(USER_SCORES, day)
     _clear(staged, {task.name for task in tasks})
+    sealed = _sealed(layout, day)
     kept: dict[str, ShardResult] = {}
     for task in tasks:
-        found = kept_shard(task, staged / task.name) or _copied(task, committed / task.name, staged / task.name)
+        found = kept_shard(task, staged / task.name)
+        if found is None and sealed(committed / task.name):
+            found = _copied(task, committed / task.name, staged / task.name)
         if found is not None:
             kept[task.name] = found
     return kept
+
+
+def _require_space(layout: Layout, day: dt.date, shards: Manifest, kept: Mapping[str, ShardResult]) -> None:
+    """Room for the shards that are to be scored: no more than the ids they have themselves, and a score beside each."""
+    todo = [entry for entry in shards.files if entry.name not in kept]
+    needed = sum(entry.size_bytes + SCORE_BYTES * entry.rows for entry in todo)
+    require_space(layout, f"{USER_SCORES} of {day}", needed)
+
+
+def _sealed(layout: Layout, day: dt.date) -> Callable[[Path], bool]:
+    """Whether a committed file is the one that the committed manifest describes. Without a manifest that can be
+    believed, a file has to prove itself, as one does that is staged.
+    """
+    try:
+        done = current(layout, USER_SCORES, day)
+    except CorruptError:
+        done = None
+    entries = {} if done is None else {entry.name: entry for entry in done.files}
+    return lambda path: done is None or (path.name in entries and is_whole(path, entries[path.name]))
 
 
 def _clear(folder: Path, names: set[str]) -> None:

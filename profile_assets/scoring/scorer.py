@@ -32,6 +32,7 @@ from profile_assets.scoring.settings import BATCH_MULTIPLE, ScoringSettings
 from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, is_text, iter_batches, open_parquet
 from profile_assets.storage.stages import ID_COLUMN
+from profile_assets.storage.written import ScoreOrder
 
 SCORE_COLUMN = "score"
 BUNDLE_COLUMN = "bundle_id"
@@ -40,6 +41,7 @@ SCORE_SCHEMA = pa.schema(
 )
 BLOCK_ROWS = 65_536  # encoded and written at once: each looks up the values of its dictionaries once
 BATCH_ROWS = "batch_rows"  # footer key: the shape in use, smaller than asked for where memory was short
+ROWS_DIGEST = "rows_digest"  # footer key: `ScoreOrder.digest` of what was handed to the file
 _CACHED = 2  # the bundle that scores and the one before it
 _SHOWN = 5
 
@@ -168,8 +170,9 @@ class Scorer:
     def score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None = None) -> int:
         """Score the users in `source`, in their order, into a new file of SCORE_SCHEMA; gives how many they were.
 
-        The footer gets BATCH_ROWS, UNKNOWN and HISTOGRAMS beside the entries given. Where the device's memory ends on
-        the way, the whole file is done again at half the shape: all its scores come from forwards of one shape.
+        The footer gets BATCH_ROWS, ROWS_DIGEST, UNKNOWN and HISTOGRAMS beside the entries given. Where the device's
+        memory ends on the way, the whole file is done again at half the shape: all its scores come from forwards of
+        one shape.
         """
         while True:
             try:
@@ -179,15 +182,16 @@ class Scorer:
                 self._settle()
 
     def _score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None) -> int:
-        counts = Counts(self.bundle.spec, self.bins)
+        counts, order = Counts(self.bundle.spec, self.bins), ScoreOrder()
         with (
             steady_memory(),
             score_sink(target, footer) as sink,
             contextlib.closing(ahead(self._scored(ahead(counts.watch(self._encoded(source)))))) as scored,
         ):
             for rows in scored:
+                order.add(rows.column(ID_COLUMN), rows.column(SCORE_COLUMN))
                 sink.write(rows)
-            sink.add_footer({BATCH_ROWS: str(self.batch_rows), **counts.footer})
+            sink.add_footer({BATCH_ROWS: str(self.batch_rows), ROWS_DIGEST: order.digest, **counts.footer})
         return sink.rows
 
     def _encoded(self, source: Path) -> Generator[tuple[pa.ChunkedArray, Encoded], None, None]:

@@ -14,15 +14,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from profile_assets.errors import AccountingError, ContractError, CorruptError, DataError, ScoringError
 from profile_assets.scoring.fingerprint import FINGERPRINT
-from profile_assets.scoring.scorer import BATCH_ROWS, HISTOGRAMS, UNKNOWN, scorer_for
+from profile_assets.scoring.scorer import BATCH_ROWS, HISTOGRAMS, ROWS_DIGEST, SCORE_SCHEMA, UNKNOWN, scorer_for
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.parquet import corrupt_errors, iter_batches, read_footer
 from profile_assets.storage.records import FileEntry
 from profile_assets.storage.stages import describe, ids_on_disk
-from profile_assets.storage.written import Written
+from profile_assets.storage.written import ScoreOrder, Written
+
+_AGAIN = "run user_scores of that day again; if it happens twice, check the machine's disk and memory"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +78,20 @@ def _named(task: ShardTask) -> Iterator[None]:
 
 
 def read_shard(task: ShardTask, path: Path, *, seconds: float = 0.0) -> ShardResult:
-    """What lies at `path` as the scores of a task. AccountingError unless it holds exactly the users of the shard.
+    """What lies at `path` as the scores of a task. AccountingError unless it holds exactly the users of the shard,
+    CorruptError unless each has the score that was handed to the file, by the digest in its footer.
 
     The shard's own ids are read again beside the scores': where they are the same, so is their key set.
     """
-    entry = describe(path, seconds=seconds, written=Written(ids_on_disk(task.source), task.keys))
+    footer, found = read_footer(path), _rows_on_disk(task, path)
+    if footer.get(ROWS_DIGEST) != found.digest:
+        raise CorruptError(f"{path} does not hold the scores that were written to it", remedy=_AGAIN)
+    entry = describe(path, seconds=seconds, written=Written(ids_on_disk(task.source), task.keys), found=found.ids)
     if entry.keys != task.keys:
         raise AccountingError(
             f"{task.name} holds {task.keys.count} users, its scores {entry.rows}, or other users",
-            remedy="run user_scores of that day again; if it happens twice, check the machine's disk and memory",
+            remedy=_AGAIN,
         )
-    footer = read_footer(path)
     with corrupt_errors(path):
         return ShardResult(
             name=task.name,
@@ -95,18 +102,26 @@ def read_shard(task: ShardTask, path: Path, *, seconds: float = 0.0) -> ShardRes
         )
 
 
+def _rows_on_disk(task: ShardTask, path: Path) -> ScoreOrder:
+    """Every row of a score file: ids and scores. CorruptError where one has not the task's bundle beside it."""
+    order, bundle_id = ScoreOrder(), task.bundle_path.name
+    for batch in iter_batches(path):
+        if batch.schema.names != SCORE_SCHEMA.names or pc.unique(batch.column(2)).to_pylist() != [bundle_id]:
+            raise CorruptError(f"{path} does not hold scores of {bundle_id} alone", remedy=_AGAIN)
+        order.add(batch.column(0), batch.column(1))
+    return order
+
+
 def score_shard(task: ShardTask) -> ShardResult:
     """Score one shard and look at what was written."""
     return read_shard(task, task.target, seconds=write_shard(task))
 
 
 def kept_shard(task: ShardTask, path: Path) -> ShardResult | None:
-    """The scores of an earlier run at `path`; None unless they were made of the same and every page is whole."""
+    """The scores of an earlier run at `path`; None unless they were made of the same, and are what was written then."""
     if not has_fingerprint(path, task.fingerprint):
         return None
     try:
-        for _ in iter_batches(path):
-            pass
         return read_shard(task, path)
     except (CorruptError, AccountingError):  # about to be made again, which is its remedy
         return None

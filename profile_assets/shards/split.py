@@ -27,9 +27,11 @@ from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, USERS_FILE, La
 from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, is_text, iter_batches, open_parquet
 from profile_assets.storage.records import FileEntry, Manifest
+from profile_assets.storage.space import bytes_of, require_space
 from profile_assets.storage.stages import ID_COLUMN, Staged, current, describe, is_whole, require, seal, stage_options
 
 BLOCK_BYTES = 128 * 1024 * 1024  # 16 shards get row groups of some 70,000 rows: a dictionary serves that many
+SPACE_FACTOR = 1.2  # bytes of all shards by those of the landed users: the same rows, packed in smaller groups
 OPEN_FILES = 256  # written side by side; more shards than this are dealt in several passes over the source
 
 
@@ -66,6 +68,7 @@ def split(
     done = _unchanged(layout, day, raw, num_shards)
     if done is not None:
         return Staged(folder=layout.stage(USER_SHARDS, day), manifest=done)
+    require_space(layout, f"{USER_SHARDS} of {day}", SPACE_FACTOR * bytes_of(raw))
     began = time.perf_counter()
     folder = atomic.empty_folder(layout.staging(USER_SHARDS, day))
     paths = [folder / shard_file(index, num_shards) for index in range(num_shards)]

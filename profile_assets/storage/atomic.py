@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import shutil
@@ -19,7 +20,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from profile_assets.errors import LockedError, StorageError
+from profile_assets.errors import DiskError, LockedError, StorageError
+
+_WRITABLE = "make that folder writable for this user, then run the day again"
+_REMEDIES = {
+    errno.ENOSPC: "free some space on that disk, then run the day again; nothing was published",
+    errno.EDQUOT: "free some of this user's quota on that disk, then run the day again; nothing was published",
+    errno.EFBIG: "raise the limit on the size of files, then run the day again; nothing was published",
+    errno.EXDEV: "keep the profile's whole folder, _staging included, on one file system",
+    errno.EACCES: _WRITABLE,
+    errno.EPERM: _WRITABLE,
+    errno.EROFS: _WRITABLE,
+}
+"""What trying again does not mend, and what does."""
 
 
 def unique_name(stem: str) -> str:
@@ -29,21 +42,18 @@ def unique_name(stem: str) -> str:
 
 @contextlib.contextmanager
 def disk_errors(doing: str, path: Path) -> Iterator[None]:
-    """Operating system errors as StorageError, naming the path and what to do."""
+    """Operating system errors as errors of ours, naming the path and what to do."""
     try:
         yield
     except OSError as error:
-        raise StorageError(f"{doing} {path}: {error}", remedy=_disk_remedy(error)) from error
+        raise disk_error(f"{doing} {path}: {error}", error) from error
 
 
-def _disk_remedy(error: OSError) -> str:
-    if error.errno == errno.ENOSPC:
-        return "free some space on that disk, then run the day again; nothing was published"
-    if error.errno == errno.EXDEV:
-        return "keep the profile's whole folder, _staging included, on one file system"
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "make that folder writable for this user, then run the day again"
-    return "check that disk, then run the day again; nothing was published"
+def disk_error(what: str, error: OSError) -> DiskError | StorageError:
+    """DiskError for what a person must see to, which trying again would not change; else StorageError."""
+    if error.errno in _REMEDIES:
+        return DiskError(what, remedy=_REMEDIES[error.errno])
+    return StorageError(what, remedy="check that disk, then run the day again; nothing was published")
 
 
 def fsync_path(path: Path) -> None:
@@ -105,14 +115,44 @@ def remove_file(path: Path) -> None:
 
 def write_json(path: Path, value: Any, *, staging: Path) -> None:
     """Write a record in one rename. `staging` is a folder on the same file system, outside any table."""
-    with disk_errors("cannot write", path):
-        staging.mkdir(parents=True, exist_ok=True)
-        temporary = staging / unique_name(path.name)
+    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    with disk_errors("cannot write", path), own_file(staging, path.name) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+        replace_file(temporary, path)
+
+
+@contextlib.contextmanager
+def own_file(folder: Path, stem: str) -> Iterator[Path]:
+    """A new empty file that no other process touches; it is gone afterwards, unless it was renamed.
+
+    Its writer holds its lock while it lives. What writers of the same stem left behind who were killed is removed: the
+    system let go of their locks. Process ids would lie about that: they come again, and each container has its own.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _sweep(folder, stem)
+    while True:
+        path = folder / unique_name(stem)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            temporary.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
-            replace_file(temporary, path)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.fstat(handle).st_nlink:  # else it was swept before it was locked: another one
+                yield path
+                return
         finally:
-            temporary.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            os.close(handle)
+
+
+def _sweep(folder: Path, stem: str) -> None:
+    for path in folder.glob(f"{glob.escape(stem)}.*"):
+        # Renamed or swept just now; or being written; or of a user whose files are not ours to remove.
+        with contextlib.suppress(FileNotFoundError, BlockingIOError, PermissionError):
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            finally:
+                os.close(handle)
 
 
 @contextlib.contextmanager

@@ -17,8 +17,8 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from profile_assets.errors import CorruptError, StorageError
-from profile_assets.storage.atomic import disk_errors, fsync_path
+from profile_assets.errors import CorruptError
+from profile_assets.storage.atomic import disk_error, disk_errors, fsync_path
 
 ROW_GROUP_ROWS = 128 * 1024
 _REDO = "remove that file and run its day again"
@@ -96,14 +96,13 @@ def is_text(kind: pa.DataType) -> bool:
 def corrupt_errors(path: Path) -> Iterator[None]:
     """What Arrow says of a damaged file, as CorruptError; a file that is not there at all as well.
 
-    A disk that fails is another matter (StorageError): the operating system's errors carry a number, Arrow's do not.
+    A disk that fails is another matter (`disk_error`): the operating system's errors carry a number, Arrow's do not.
     """
     try:
         yield
     except (pa.ArrowException, OSError, EOFError) as error:
-        number = getattr(error, "errno", None)
-        if number is not None and number != errno.ENOENT:
-            raise StorageError(f"{path} cannot be read: {error}", remedy="check that disk, then try again") from error
+        if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
+            raise disk_error(f"{path} cannot be read: {error}", error) from error
         raise CorruptError(f"{path} cannot be read: {error}", remedy=_REDO) from error
 
 

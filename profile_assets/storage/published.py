@@ -44,7 +44,8 @@ class TargetState:
 class PublishRecord:
     """One published day.
 
-    `sources` maps each stage to the manifest digest that was published; `null_rates` maps each column of the landed
+    `sources` maps each stage to the manifest digest that was published; `rows_digest` is that of the ids and scores in
+    the table's file (`ScoreOrder`), None until they are written; `null_rates` maps each column of the landed
     table to its share of missing rows, for later days to compare themselves with.
     """
 
@@ -54,6 +55,7 @@ class PublishRecord:
     verdict_digest: str
     sources: Mapping[str, str]
     bundle_id: str
+    rows_digest: str | None = None
     null_rates: Mapping[str, float] = field(default_factory=dict)
     targets: Mapping[str, TargetState]
 
@@ -76,6 +78,7 @@ class PublishRecord:
             "verdict_digest": self.verdict_digest,
             "sources": dict(self.sources),
             "bundle_id": self.bundle_id,
+            "rows_digest": self.rows_digest,
             "null_rates": dict(self.null_rates),
             "targets": {name: _target_to_json(target) for name, target in self.targets.items()},
         }
@@ -89,6 +92,7 @@ class PublishRecord:
             verdict_digest=value["verdict_digest"],
             sources=value["sources"],
             bundle_id=value["bundle_id"],
+            rows_digest=value.get("rows_digest"),  # absent from records of before it was kept
             null_rates=value["null_rates"],
             targets={name: _target(target) for name, target in value["targets"].items()},
         )

@@ -1,7 +1,8 @@
 """What is written about data: the manifest of a stage, and its digest.
 
 A manifest is written last and read first. Its digest covers what the data is and what it was made from, but not
-when it was made or how long that took: the same work done twice has the same digest.
+when it was made or how long that took: the same work done twice has the same digest. It stands in the manifest too, so
+that one which was changed, or lies where another belongs, is never taken for the truth.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from profile_assets.errors import CorruptError, StorageError
+from profile_assets.errors import CorruptError
+from profile_assets.storage.atomic import disk_error
 from profile_assets.storage.keys import KeySet
 
 FORMAT = 1
 _REDO = "remove that file and run its day again"
+_RUN_AGAIN = "run that stage of its day again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +61,16 @@ class Manifest:
     @property
     def digest(self) -> str:
         """sha256 over everything but timings and notes."""
-        value = self.to_json()
+        value = self._told()
         del value["notes"]
         for entry in value["files"]:
             del entry["seconds"]
         return digest_of(value)
 
     def to_json(self) -> dict[str, Any]:
+        return {**self._told(), "digest": self.digest}
+
+    def _told(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "stage": self.stage,
@@ -117,7 +123,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, ValueError) as error:
         raise CorruptError(f"{path} cannot be read: {error}", remedy=_REDO) from error
     except OSError as error:  # the disk, not the record
-        raise StorageError(f"{path} cannot be read: {error}", remedy="check that disk, then try again") from error
+        raise disk_error(f"{path} cannot be read: {error}", error) from error
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise CorruptError(
             f"{path} is not a record of format {FORMAT}",
@@ -127,13 +133,23 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest at `path`, with its own sums checked."""
+    """The manifest at `path`: its sums and its digest checked, and that it is of the stage and day of its folder."""
     value = read_json(path)
     try:
         manifest = Manifest.from_json(value)
         whole = value["rows"] == manifest.rows and KeySet.from_json(value["keys"]) == manifest.keys
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptError(f"{path} lacks or bends {error}", remedy=_REDO) from error
+        told, digest = value["digest"], manifest.digest
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptError(f"{path} lacks or bends {error}", remedy=_RUN_AGAIN) from error
     if not whole:
-        raise CorruptError(f"{path}: its files do not add up to its rows", remedy="remove it and run its day again")
+        raise CorruptError(f"{path}: its files do not add up to its rows", remedy=_RUN_AGAIN)
+    if told != digest:
+        raise CorruptError(f"{path} was changed: it is not what its digest was taken of", remedy=_RUN_AGAIN)
+    require_place(manifest, path.parent)
     return manifest
+
+
+def require_place(manifest: Manifest, folder: Path) -> None:
+    """CorruptError unless `folder` is one of the manifest's stage and day."""
+    if (folder.parent.name, folder.name) != (manifest.stage, f"day={manifest.day}"):
+        raise CorruptError(f"the manifest in {folder} is that of {manifest.stage} of {manifest.day}", remedy=_RUN_AGAIN)

@@ -20,7 +20,7 @@ from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet, key_set, md5_words
 from profile_assets.storage.layout import MANIFEST_FILE, Layout
 from profile_assets.storage.parquet import file_digest, is_text, iter_batches
-from profile_assets.storage.records import FileEntry, Manifest, read_manifest
+from profile_assets.storage.records import FileEntry, Manifest, read_manifest, require_place
 from profile_assets.storage.written import IdOrder, Written
 
 ID_COLUMN = "user_id"
@@ -35,12 +35,20 @@ class Staged:
     manifest: Manifest
 
 
-def describe(path: Path, *, seconds: float = 0.0, written: Written | None = None, see_ids: SeeIds = None) -> FileEntry:
+def describe(
+    path: Path,
+    *,
+    seconds: float = 0.0,
+    written: Written | None = None,
+    found: IdOrder | None = None,
+    see_ids: SeeIds = None,
+) -> FileEntry:
     """One data file, counted and digested from what is on disk.
 
-    `written` spares the hashing of its ids, where nobody is to see their md5 words on the way (`see_ids`).
+    `written` spares the hashing of its ids, where nobody is to see their md5 words on the way (`see_ids`); `found`, its
+    ids as the caller has just read them, spares the reading.
     """
-    keys = keys_on_disk(path, written, see_ids=see_ids)
+    keys = keys_on_disk(path, written, found=found, see_ids=see_ids)
     return FileEntry(
         name=path.name,
         rows=keys.count,
@@ -51,9 +59,11 @@ def describe(path: Path, *, seconds: float = 0.0, written: Written | None = None
     )
 
 
-def keys_on_disk(path: Path, written: Written | None = None, *, see_ids: SeeIds = None) -> KeySet:
+def keys_on_disk(
+    path: Path, written: Written | None = None, *, found: IdOrder | None = None, see_ids: SeeIds = None
+) -> KeySet:
     """The key set of the ids in a file. Those of `written`, if it holds these very ids in this order."""
-    if written is not None and see_ids is None and written.are(ids_on_disk(path)):
+    if written is not None and see_ids is None and written.are(ids_on_disk(path) if found is None else found):
         return written.keys
     keys = KeySet()
     for batch in iter_batches(path, columns=[ID_COLUMN]):
@@ -86,6 +96,7 @@ def stage_options(schema: pa.Schema) -> dict[str, Any]:
 def seal(layout: Layout, day: dt.date, manifest: Manifest) -> Staged:
     """Write the manifest into the staged folder: nothing is added to it after this."""
     folder = layout.staging(manifest.stage, day)
+    require_place(manifest, folder)
     atomic.write_json(folder / MANIFEST_FILE, manifest.to_json(), staging=layout.scratch("records"))
     return Staged(folder=folder, manifest=manifest)
 
@@ -93,10 +104,14 @@ def seal(layout: Layout, day: dt.date, manifest: Manifest) -> Staged:
 def commit(layout: Layout, day: dt.date, staged: Staged) -> Manifest:
     """Make the staged folder the day's truth. Whatever an earlier run left there is gone.
 
-    A stage that found its committed work still valid hands that folder in, and nothing happens.
+    A stage that found its committed work still valid hands that folder in, and nothing happens. CorruptError for a
+    folder that was sealed with another manifest, or for another day.
     """
     final = layout.stage(staged.manifest.stage, day)
+    require_place(staged.manifest, final)
     if staged.folder != final:
+        if read_manifest(staged.folder / MANIFEST_FILE).digest != staged.manifest.digest:
+            raise CorruptError(f"{staged.folder} was sealed with another manifest", remedy="run that stage again")
         atomic.replace_folder(staged.folder, final)
     return staged.manifest
 

@@ -39,6 +39,8 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
 }
 """The checks that a stage must have been through, by stage. No two have the same name."""
 
+_REDO = "run its day again from the first stage"
+
 SUITE = "suite"
 """The check that a profile with a Great Expectations suite of its own has beside those of user_shards."""
 
@@ -63,26 +65,36 @@ def read_verdict(layout: Layout, day: dt.date) -> Verdict | None:
         return None
     value = read_json(path)
     try:
-        verdict = _from_json(value)
+        verdict, told = _from_json(value), value["digest"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptError(f"{path} lacks or bends {error}", remedy="remove that file and run its day again") from error
+        raise CorruptError(f"{path} lacks or bends {error}", remedy=_REDO) from error
+    if told != digest_of({name: one for name, one in value.items() if name != "digest"}):
+        raise CorruptError(f"{path} was changed: it is not what its digest was taken of", remedy=_REDO)
     if verdict.day != day:
-        raise CorruptError(f"{path} is the verdict of {verdict.day}", remedy="remove that file and run its day again")
+        raise CorruptError(f"{path} is the verdict of {verdict.day}", remedy=_REDO)
     return verdict
 
 
 def record(layout: Layout, day: dt.date, verdict: StageVerdict) -> StageVerdict:
     """Record what was found about a stage; gives the verdict as it now stands, with the releases of the same data.
 
-    What is known of the stages after it stays only if its data is the same.
+    What is known of the stages after it stays only if its data is the same. A verdict that cannot be read is
+    forgotten: the stages of the day are being judged again, and whoever publishes finds what is missing.
     """
     with atomic.locked(layout.day_lock("verdict", day), what=f"the verdict of {day}"):
-        known = read_verdict(layout, day)
+        known = _readable(layout, day)
         kept = _still_valid(known.stages, verdict) if known else {}
         before = kept.get(verdict.stage)
         standing = verdict if before is None else dataclasses.replace(verdict, releases=before.releases)
         write_verdict(layout, Verdict(day=day, stages={**kept, verdict.stage: standing}))
         return standing
+
+
+def _readable(layout: Layout, day: dt.date) -> Verdict | None:
+    try:
+        return read_verdict(layout, day)
+    except CorruptError:
+        return None
 
 
 def write_verdict(layout: Layout, verdict: Verdict) -> None:
@@ -123,7 +135,8 @@ def _reasons(verdict: Verdict, stage: str, digest: str) -> list[str]:
 
 def _to_json(verdict: Verdict) -> dict[str, Any]:
     stages = {name: stage_to_json(stage) for name, stage in verdict.stages.items()}
-    return {"format": FORMAT, "day": verdict.day.isoformat(), "stages": stages}
+    value = {"format": FORMAT, "day": verdict.day.isoformat(), "stages": stages}
+    return {**value, "digest": digest_of(value)}
 
 
 def _from_json(value: Mapping[str, Any]) -> Verdict:

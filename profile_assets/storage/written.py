@@ -36,8 +36,34 @@ class IdOrder:
         """Whether the same ids came by in the same order. Null is no id: with one, nothing is the same."""
         return not (self._nulls or other._nulls) and self._state() == other._state()
 
+    @property
+    def digest(self) -> bytes:
+        """sha256 of the ids that came by so far; nulls are counted, but stand nowhere."""
+        return hashlib.sha256(b"%d %d %s %s" % (self._nulls, *self._state())).digest()
+
     def _state(self) -> tuple[int, bytes, bytes]:
         return self.count, self._lengths.digest(), self._text.digest()
+
+
+class ScoreOrder:
+    """Ids and the score beside each, in their order: one digest, however they are cut into batches."""
+
+    def __init__(self) -> None:
+        self.ids = IdOrder()
+        self._nulls = 0
+        self._scores = hashlib.sha256()
+
+    def add(self, ids: pa.Array | pa.ChunkedArray, scores: pa.Array | pa.ChunkedArray) -> None:
+        """The next ids, text in any dress, and as many scores, float32."""
+        self.ids.add(ids)
+        for chunk in scores.chunks if isinstance(scores, pa.ChunkedArray) else [scores]:
+            self._nulls += chunk.null_count
+            self._scores.update(np.ascontiguousarray(chunk.to_numpy(zero_copy_only=False), np.float32).data)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of what came by so far, bit by bit: NaN is NaN, and -0 is not 0."""
+        return hashlib.sha256(b"%d %s %s" % (self._nulls, self.ids.digest, self._scores.digest())).hexdigest()
 
 
 class Written:

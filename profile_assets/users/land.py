@@ -24,6 +24,7 @@ from profile_assets.storage.layout import MANIFEST_FILE, QUARANTINE_FILE, RAW_US
 from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, iter_batches
 from profile_assets.storage.records import FileEntry, Manifest, read_manifest
+from profile_assets.storage.space import require_space
 from profile_assets.storage.stages import ID_COLUMN, Staged, commit, describe, seal, stage_options
 from profile_assets.storage.written import Written
 from profile_assets.users.batches import regrouped
@@ -34,6 +35,10 @@ from profile_assets.users.quarantine import QUARANTINE, SCHEMA, key_set_of_rows,
 from profile_assets.users.repeats import Repeats, rows_to_drop
 from profile_assets.users.source import SourceSettings, require_unchanged
 from profile_assets.users.taking import taken
+
+DAY_FACTOR = 2.0
+"""Bytes that a day takes on the disk, by those of its source: it lands as about as many (text as fewer), is dealt into
+shards of as many, and its scores and published rows are some columns of these. Each stage asks for its own again."""
 
 _REPEATED = "repeated"
 _REASONS_NAMED = 5
@@ -74,6 +79,8 @@ def land(
 
 def _land(opened: OpenDay, layout: Layout, progress: Callable[[int], None]) -> Staged:
     contract, day = opened.contract, opened.found.day
+    source_bytes = sum(file.size_bytes for file in opened.found.files)
+    require_space(layout, f"{day}, from its source to its publication,", DAY_FACTOR * source_bytes)
     users = atomic.empty_folder(layout.staging(RAW_USERS, day)) / USERS_FILE
     aside = atomic.empty_folder(layout.staging(QUARANTINE, day)) / QUARANTINE_FILE
     tally = _write(opened.cleaned(), contract, users, aside, progress)

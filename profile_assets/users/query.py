@@ -45,13 +45,10 @@ class OpenQuery(Protocol):
 @contextlib.contextmanager
 def copied(settings: SqlSettings, contract: Contract, day: dt.date) -> Iterator[SourceDay]:
     """The day's rows in a file, which is removed on leaving. SourceError where there is not one row."""
-    with atomic.disk_errors("cannot prepare", settings.copies):
-        settings.copies.mkdir(parents=True, exist_ok=True)
-    path = settings.copies / atomic.unique_name(f"{day}.parquet")
-    try:
+    with contextlib.ExitStack() as held:
+        with atomic.disk_errors("cannot prepare", settings.copies):
+            path = held.enter_context(atomic.own_file(settings.copies, f"{day}.parquet"))
         yield _copy(settings, contract, day, path)
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def digest_of_query(settings: SqlSettings, contract: Contract, day: dt.date) -> str:

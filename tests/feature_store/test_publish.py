@@ -5,20 +5,32 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from profile_assets.errors import AccountingError, CorruptError, DataError, GateError, PermanentError
+from profile_assets.errors import AccountingError, CorruptError, DataError, DiskError, GateError, PermanentError
 from profile_assets.feature_store import rows as table_rows
 from profile_assets.feature_store.publish import publish
 from profile_assets.feature_store.read import newest_day, read_day
+from profile_assets.quality.gates import judge_export
 from profile_assets.storage.atomic import replace_file
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
-from profile_assets.storage.published import TargetState, published_days, read_part_record, read_record, write_record
+from profile_assets.storage.parquet import ParquetSink, read_footer
+from profile_assets.storage.published import (
+    FOOTER_KEY,
+    TargetState,
+    footer_record,
+    published_days,
+    read_part_record,
+    read_record,
+    write_record,
+)
 from profile_assets.storage.verdicts import read_verdict
 
 IDS = ["a", "b", "c", "d", "e"]
@@ -135,7 +147,7 @@ def test_a_stage_copied_from_another_day_is_refused(pipeline, layout, day):
         for path in layout.stage(stage, other).iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
     pipeline.judge(day, raw, shards, scores)
-    with pytest.raises(AccountingError, match="raw_users is that of raw_users of 2026-01-04"):
+    with pytest.raises(CorruptError, match="raw_users/day=2026-01-05 is that of raw_users of 2026-01-04"):
         pipeline.publish(day)
 
 
@@ -263,6 +275,45 @@ def test_a_published_file_that_was_cut_is_published_again(pipeline, layout, day,
     assert sorted(read_day(layout, day)["user_id"].to_pylist()) == IDS
 
 
+@pytest.mark.parametrize("change", ["shifted", "swapped", "another row order"])
+def test_a_published_file_rewritten_in_place_with_its_footer_is_published_again(pipeline, layout, day, change):
+    pipeline.run(day, IDS)
+    first = pipeline.publish(day)
+    wanted, path = read_day(layout, day, columns=["user_id", "score"]), layout.offline_part(day)
+    rewrite(path, change)
+    assert footer_record(path, day) == first
+    (judged,) = judge_export(layout, day)
+    assert (judged.result, judged.detail) == ("fail", "the published scores are not those that were given")
+    again = pipeline.publish(day, now=NOW + HOUR)
+    assert again.published_at > first.published_at
+    assert again.rows_digest == first.rows_digest
+    assert read_day(layout, day, columns=["user_id", "score"]).equals(wanted)
+    assert [outcome.result for outcome in judge_export(layout, day)] == ["pass"]
+
+
+def rewrite(path, change):
+    """The published file with other scores; its ids and its whole footer as they were."""
+    table, footer = pq.read_table(path), read_footer(path)
+    if change == "another row order":
+        table = table.take([1, 0, *range(2, len(table))])
+    else:
+        scores = table["score"].to_pylist()
+        scores[:2] = [scores[0] + 0.001, scores[1]] if change == "shifted" else scores[1::-1]
+        table = table.set_column(1, "score", pa.array(scores, pa.float32()))
+    with ParquetSink(path, table.schema, footer=footer) as sink:
+        sink.write(table)
+
+
+def test_a_day_published_before_rows_had_a_digest_is_published_again(pipeline, layout, day):
+    pipeline.run(day, IDS)
+    first, path = pipeline.publish(day), layout.offline_part(day)
+    table = pq.read_table(path).replace_schema_metadata()
+    told = {name: one for name, one in first.to_json().items() if name != "rows_digest"}
+    with ParquetSink(path, table.schema, footer={FOOTER_KEY: json.dumps(told)}) as sink:
+        sink.write(table)
+    assert pipeline.publish(day, now=NOW + HOUR).rows_digest == first.rows_digest
+
+
 def test_a_record_that_cannot_be_read_is_written_again_from_the_file(pipeline, layout, day):
     pipeline.run(day, IDS)
     first = pipeline.publish(day)
@@ -345,3 +396,14 @@ def test_the_moment_of_publication_is_taken_once_everything_was_looked_at(pipeli
     clock = partial(pytest.fail, "the clock was asked before the day could be published")
     with pytest.raises(GateError):
         publish(pipeline.layout, day, time_zone="UTC", clock=clock)
+
+
+def test_a_disk_without_room_for_the_table_is_said_before_anything_is_written(pipeline, layout, day, monkeypatch):
+    pipeline.run(day, IDS)
+    usage = shutil.disk_usage(layout.root)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1))
+    with pytest.raises(
+        DiskError, match=rf"the publication of {day} needs about [\d,]+ bytes, the disk of .* has 1 left"
+    ):
+        pipeline.publish(day)
+    assert not layout.offline.exists()

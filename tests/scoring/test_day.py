@@ -14,14 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from profile_assets.errors import AccountingError, BundleError, CorruptError, DataError
+from profile_assets.errors import AccountingError, BundleError, CorruptError, DataError, DiskError
 from profile_assets.scoring import day as days
 from profile_assets.scoring.day import ShardDone, score_day
 from profile_assets.scoring.engines.here import score_here
-from profile_assets.scoring.scorer import Scorer, scorer_for
+from profile_assets.scoring.scorer import SCORE_SCHEMA, Scorer, score_sink, scorer_for
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.scoring.shard import ShardResult, ShardTask
 from profile_assets.storage.layout import MANIFEST_FILE, USER_SCORES, USER_SHARDS, Layout, shard_file
+from profile_assets.storage.parquet import read_footer
 from profile_assets.storage.records import Manifest, read_manifest
 from profile_assets.storage.stages import Staged, commit, require
 
@@ -150,6 +151,44 @@ def spoil(path: Path, damage: str) -> None:
         path.write_bytes(content)
     else:
         os.truncate(path, {"one byte": size - 1, "to 8 bytes": 8, "empty": 0}[damage])
+
+
+@pytest.mark.parametrize("where", ["staged", "committed", "committed, no manifest", "committed, manifest edited"])
+@pytest.mark.parametrize("change", ["shifted", "nan", "swapped", "null", "bundle"])
+def test_a_score_file_rewritten_in_place_with_its_footer_is_scored_again_alone(
+    layout: Layout, day: dt.date, deal: Deal, run: Run, make_users: MakeUsers, change: str, where: str
+) -> None:
+    deal(make_users(1000), 4)
+    first, _ = run()
+    folder = first.folder
+    if where != "staged":
+        commit(layout, day, first)
+        folder = layout.stage(USER_SCORES, day)
+    rescore(folder / names(4)[1], change)
+    if where.endswith("no manifest"):
+        (folder / MANIFEST_FILE).unlink()
+    if where.endswith("edited"):
+        text = (folder / MANIFEST_FILE).read_text(encoding="utf-8")
+        (folder / MANIFEST_FILE).write_text(text.replace("2026-01-05", "2026-01-06"), encoding="utf-8")
+    again, scored = run()
+    assert scored == [names(4)[1]]
+    assert commit(layout, day, again).digest == first.manifest.digest
+    assert require(layout, USER_SCORES, day).digest == first.manifest.digest
+
+
+def rescore(path: Path, change: str) -> None:
+    """The file with other scores; its ids, their order and its whole footer as they were."""
+    table, footer = pq.read_table(path), read_footer(path)
+    scores, bundles = table.column("score").to_numpy().copy(), table.column("bundle_id")
+    scores[3] = {"shifted": scores[3] + np.float32(0.001), "nan": np.nan}.get(change, scores[3])
+    if change == "swapped":
+        scores[[3, 4]] = scores[[4, 3]]
+    if change == "bundle":
+        bundles = pa.array(["b-other"] * len(scores)).dictionary_encode()
+    mask = np.arange(len(scores)) == (3 if change == "null" else -1)
+    columns = [table.column("user_id"), pa.array(scores, pa.float32(), mask=mask), bundles]
+    with score_sink(path, footer) as sink:
+        sink.write(pa.table(columns, schema=SCORE_SCHEMA))
 
 
 def test_what_is_committed_and_unchanged_is_handed_back(
@@ -389,3 +428,21 @@ def test_a_model_is_loaded_once_over_many_days(
         shutil.rmtree(layout.staging_root)
         run(bundle)
     assert scorer_for.cache_info().misses == before + 1
+
+
+def test_a_disk_without_room_for_what_is_to_be_scored_is_said_before_it_is_filled(
+    layout: Layout, day: dt.date, deal: Deal, run: Run, make_users: MakeUsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = deal(make_users(500), 4)
+    needed = sum(entry.size_bytes + 4 * entry.rows for entry in shards.files)
+    usage = shutil.disk_usage(layout.root)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed - 1))
+    with pytest.raises(
+        DiskError, match=f"user_scores of {day} needs about {needed:,} bytes, .* has {needed - 1:,} left"
+    ):
+        run()
+    assert list(layout.staging(USER_SCORES, day).iterdir()) == []
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed))
+    first = commit(layout, day, run()[0])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
+    assert commit(layout, day, run()[0]).digest == first.digest

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from profile_assets.errors import LockedError, StorageError
+from profile_assets.errors import DiskError, LockedError, ProfileAssetsError, StorageError
 from profile_assets.storage import atomic
 
 
@@ -98,17 +98,23 @@ def test_a_kill_between_any_two_steps_leaves_the_old_folder_the_new_or_none(
 
 
 @pytest.mark.parametrize(
-    ("number", "remedy"),
+    ("number", "kind", "remedy"),
     [
-        (errno.ENOSPC, "free some space"),
-        (errno.EXDEV, "on one file system"),
-        (errno.EACCES, "writable"),
-        (errno.EROFS, "writable"),
-        (errno.EIO, "check that disk"),
+        (errno.ENOSPC, DiskError, "free some space"),
+        (errno.EDQUOT, DiskError, "quota"),
+        (errno.EFBIG, DiskError, "limit on the size"),
+        (errno.EXDEV, DiskError, "on one file system"),
+        (errno.EACCES, DiskError, "writable"),
+        (errno.EPERM, DiskError, "writable"),
+        (errno.EROFS, DiskError, "writable"),
+        (errno.EIO, StorageError, "check that disk"),
+        (errno.ESTALE, StorageError, "check that disk"),
     ],
 )
-def test_what_the_system_refuses_names_the_path_and_the_remedy(tmp_path: Path, number: int, remedy: str) -> None:
-    with pytest.raises(StorageError) as caught, atomic.disk_errors("cannot write", tmp_path / "file"):
+def test_what_the_system_refuses_names_the_path_and_the_remedy(
+    tmp_path: Path, number: int, kind: type[ProfileAssetsError], remedy: str
+) -> None:
+    with pytest.raises(kind) as caught, atomic.disk_errors("cannot write", tmp_path / "file"):
         raise OSError(number, os.strerror(number))
     assert str(tmp_path / "file") in caught.value.what
     assert remedy in caught.value.remedy
@@ -139,6 +145,25 @@ def test_a_record_that_is_no_json_leaves_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         atomic.write_json(path, {"rate": float("nan")}, staging=tmp_path / "staging")
     assert json.loads(path.read_text(encoding="utf-8")) == {"rate": 1.0}
+
+
+def test_what_a_killed_writer_of_a_record_left_is_swept_by_the_next_and_that_of_a_living_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staging, path = tmp_path / "staging", tmp_path / "one.json"
+
+    def die(*_: object) -> None:
+        os._exit(7)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(atomic, "replace_file", die)
+        assert in_child(lambda: atomic.write_json(path, {}, staging=staging)) == 7
+    assert len(list(staging.iterdir())) == 1
+    (staging / "another.json.1-abc").write_text("{}", encoding="utf-8")
+    with atomic.own_file(staging, path.name) as living:
+        atomic.write_json(path, {"day": "a"}, staging=staging)
+        assert {one.name for one in staging.iterdir()} == {living.name, "another.json.1-abc"}
+    assert [one.name for one in staging.iterdir()] == ["another.json.1-abc"]
 
 
 def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:

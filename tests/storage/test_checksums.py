@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from profile_assets.errors import CorruptError, StorageError
+from profile_assets.errors import CorruptError, DiskError, StorageError
 from profile_assets.storage.parquet import (
     ROW_GROUP_ROWS,
     ParquetSink,
@@ -134,7 +134,7 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
         pytest.skip("no /dev/full here")
     link = tmp_path / "a.parquet"
     link.symlink_to(full)
-    with pytest.raises(StorageError, match="No space left") as caught:
+    with pytest.raises(DiskError, match="No space left") as caught:
         write(link, rows(200_000))
     assert "free some space" in caught.value.remedy
 

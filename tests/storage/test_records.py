@@ -31,8 +31,43 @@ def write(path: Path, value: Any) -> Path:
     return path
 
 
+def home(root: Path, folder: str = "user_scores/day=2026-01-05") -> Path:
+    """Where the manifest of that stage and day belongs."""
+    path = root / folder / "manifest.json"
+    path.parent.mkdir(parents=True)
+    return path
+
+
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert read_manifest(write(tmp_path / "manifest.json", MANIFEST.to_json())) == MANIFEST
+    assert read_manifest(write(home(tmp_path), MANIFEST.to_json())) == MANIFEST
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"day": "2026-01-06"},
+        {"stage": "user_shards"},
+        {"facts": {"bundle_id": "b-2"}},
+        {"made_from": {}},
+        {"digest": 0},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_manifest_that_was_edited_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(CorruptError, match="was changed"):
+        read_manifest(write(home(tmp_path), {**MANIFEST.to_json(), **change}))
+
+
+def test_a_manifest_from_which_a_file_was_dropped_is_refused(tmp_path: Path) -> None:
+    empty = {"files": [], "rows": 0, "keys": KeySet().to_json()}
+    with pytest.raises(CorruptError, match="was changed"):
+        read_manifest(write(home(tmp_path), {**MANIFEST.to_json(), **empty}))
+
+
+@pytest.mark.parametrize("folder", ["user_shards/day=2026-01-05", "user_scores/day=2026-01-06"])
+def test_a_manifest_in_the_place_of_another_is_refused(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(CorruptError, match="is that of user_scores of 2026-01-05"):
+        read_manifest(write(home(tmp_path, folder), MANIFEST.to_json()))
 
 
 def test_times_and_notes_are_no_part_of_the_digest() -> None:
@@ -74,15 +109,15 @@ def test_a_record_that_is_not_there_is_named(tmp_path: Path) -> None:
         read_manifest(tmp_path / "manifest.json")
 
 
-@pytest.mark.parametrize("key", ["stage", "files", "rows", "keys", "facts"])
+@pytest.mark.parametrize("key", ["stage", "files", "rows", "keys", "facts", "digest"])
 def test_a_manifest_that_lacks_something_is_named(tmp_path: Path, key: str) -> None:
     value = MANIFEST.to_json()
     del value[key]
     with pytest.raises(CorruptError, match=key):
-        read_manifest(write(tmp_path / "manifest.json", value))
+        read_manifest(write(home(tmp_path), value))
 
 
 @pytest.mark.parametrize("change", [{"rows": 3}, {"keys": {"count": 2, "md5_sum": "0" * 32}}], ids=["rows", "keys"])
 def test_files_that_do_not_add_up_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(CorruptError, match="do not add up"):
-        read_manifest(write(tmp_path / "manifest.json", {**MANIFEST.to_json(), **change}))
+        read_manifest(write(home(tmp_path), {**MANIFEST.to_json(), **change}))

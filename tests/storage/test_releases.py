@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 
@@ -13,7 +14,17 @@ from profile_assets.storage.outcomes import UNRELEASABLE
 from profile_assets.storage.records import Manifest
 from profile_assets.storage.releases import release
 from profile_assets.storage.stages import commit, seal
-from profile_assets.storage.verdicts import CHECKS, Outcome, StageVerdict, read_verdict, record, require_passed
+from profile_assets.storage.verdicts import (
+    CHECKS,
+    Outcome,
+    Release,
+    StageVerdict,
+    Verdict,
+    read_verdict,
+    record,
+    require_passed,
+    write_verdict,
+)
 
 DAY = dt.date(2026, 1, 5)
 AT = dt.datetime(2026, 1, 6, 8, tzinfo=dt.UTC)
@@ -98,10 +109,10 @@ def test_other_data_of_an_earlier_stage_forgets_it_too(layout, judged):
 def test_a_release_of_another_digest_is_worth_nothing(layout, judged):
     staged = judged(row_count_change="fail")
     release(layout, DAY, "row_count_change", **SAID)
-    path = layout.verdict(DAY)
-    value = json.loads(path.read_text())
-    value["stages"][RAW_USERS]["releases"][0]["digest"] = "other"
-    path.write_text(json.dumps(value))
+    verdict = read_verdict(layout, DAY)
+    stage = verdict.stages[RAW_USERS]
+    other = tuple(dataclasses.replace(one, digest="other") for one in stage.releases)
+    write_verdict(layout, Verdict(day=DAY, stages={RAW_USERS: dataclasses.replace(stage, releases=other)}))
     assert not passes(layout, staged)
 
 
@@ -111,12 +122,22 @@ def test_nobody_can_let_lost_or_doubled_rows_through(layout, judged, check):
     staged = judged(stage, **{check: "fail"})
     with pytest.raises(GateError, match="lost or doubled"):
         release(layout, DAY, check, **SAID)
-    path = layout.verdict(DAY)  # not even by writing it into the record
-    value = json.loads(path.read_text())
-    said = {"check": check, "digest": staged.manifest.digest, "by": "x", "at": "x", "why": "x"}
-    value["stages"][stage]["releases"] = [said]
-    path.write_text(json.dumps(value))
+    # Not even by writing it into the record.
+    said = (Release(check=check, digest=staged.manifest.digest, by="x", at="x", why="x"),)
+    found = read_verdict(layout, DAY).stages[stage]
+    write_verdict(layout, Verdict(day=DAY, stages={stage: dataclasses.replace(found, releases=said)}))
     assert not passes(layout, staged)
+
+
+def test_a_release_that_is_written_into_the_record_by_hand_is_an_error(layout, judged):
+    staged = judged(row_count_change="fail")
+    path = layout.verdict(DAY)
+    value = json.loads(path.read_text())
+    said = {"check": "row_count_change", "digest": staged.manifest.digest, "by": "x", "at": "x", "why": "x"}
+    value["stages"][RAW_USERS]["releases"] = [said]
+    path.write_text(json.dumps(value))
+    with pytest.raises(CorruptError, match="was changed"):
+        read_verdict(layout, DAY)
 
 
 @pytest.mark.parametrize("result", ["pass", "no_baseline", "not_evaluated"])

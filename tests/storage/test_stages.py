@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import os
 from pathlib import Path
@@ -89,6 +90,27 @@ def test_a_manifest_that_cannot_be_read_is_not_taken_for_an_absent_day(layout: L
     layout.manifest(RAW_USERS, DAY).write_text("{", encoding="utf-8")
     with pytest.raises(CorruptError, match=r"manifest\.json"):
         current(layout, RAW_USERS, DAY)
+
+
+def test_a_folder_is_only_committed_for_its_own_day_and_with_its_own_manifest(layout: Layout) -> None:
+    staged = staged_day(layout, ["a"])
+    with pytest.raises(CorruptError, match="raw_users of 2026-01-05"):
+        commit(layout, DAY + dt.timedelta(days=1), staged)
+    other = dataclasses.replace(staged.manifest, facts={"read": 1})
+    with pytest.raises(CorruptError, match="sealed with another manifest"):
+        commit(layout, DAY, dataclasses.replace(staged, manifest=other))
+    with pytest.raises(CorruptError, match="raw_users of 2026-01-05"):
+        seal(layout, DAY + dt.timedelta(days=1), staged.manifest)
+    assert current(layout, RAW_USERS, DAY) is None
+
+
+def test_a_committed_manifest_that_was_edited_is_not_handed_back(layout: Layout) -> None:
+    commit(layout, DAY, staged_day(layout, ["a"]))
+    path = layout.manifest(RAW_USERS, DAY)
+    path.write_text(path.read_text(encoding="utf-8").replace('"facts": {}', '"facts": {"a": 1}'), encoding="utf-8")
+    for read in (current, require):
+        with pytest.raises(CorruptError, match="was changed"):
+            read(layout, RAW_USERS, DAY)
 
 
 def test_one_day_committed_touches_no_other(layout: Layout) -> None:

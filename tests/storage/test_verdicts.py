@@ -170,6 +170,27 @@ def test_a_bent_verdict_is_an_error_and_never_an_absence(layout, change):
         read_verdict(layout, DAY)
 
 
+@pytest.mark.parametrize("content", ["{}", "", "[]", '{"format": 1}'])
+def test_judging_a_day_again_overwrites_a_verdict_that_cannot_be_read(layout, content):
+    for stage in STAGES:
+        record(layout, DAY, passed(stage, "a"))
+    layout.verdict(DAY).write_text(content)
+    with pytest.raises(CorruptError):
+        read_verdict(layout, DAY)
+    record(layout, DAY, passed(USER_SHARDS, "a"))
+    assert read_verdict(layout, DAY) == verdict_of(passed(USER_SHARDS, "a"))
+    with pytest.raises(GateError, match="raw_users was never judged"):
+        require_passed(read_verdict(layout, DAY), {RAW_USERS: "a", USER_SHARDS: "a"})
+
+
+def test_a_fail_that_was_made_a_pass_by_hand_is_an_error(layout):
+    record(layout, DAY, passed(RAW_USERS, "a", min_rows="fail"))
+    path = layout.verdict(DAY)
+    path.write_text(path.read_text().replace('"fail"', '"pass"'))
+    with pytest.raises(CorruptError, match="was changed"):
+        read_verdict(layout, DAY)
+
+
 def test_an_unknown_result_is_an_error(layout):
     record(layout, DAY, passed(RAW_USERS, "a"))
     path = layout.verdict(DAY)

@@ -14,7 +14,7 @@ from profile_assets.errors import DataError
 from profile_assets.storage.keys import key_set_of
 from profile_assets.storage.parquet import ParquetSink
 from profile_assets.storage.stages import describe, keys_on_disk, stage_options
-from profile_assets.storage.written import IdOrder, Written
+from profile_assets.storage.written import IdOrder, ScoreOrder, Written
 
 IDS = st.lists(st.text(alphabet="ab\0é", max_size=4), max_size=8)
 
@@ -48,6 +48,32 @@ def test_other_ids_or_another_order_are_not_the_same(one: list[str], other: list
 @pytest.mark.parametrize(("one", "other"), [(["ab", "c"], ["a", "bc"]), (["", "a"], ["a", ""]), (["a"], ["a", ""])])
 def test_where_an_id_ends_counts(one: list[str], other: list[str]) -> None:
     assert not order_of(one, [], pa.string()).is_that_of(order_of(other, [], pa.string()))
+
+
+SCORES = st.lists(st.floats(width=32) | st.none(), max_size=6)
+
+
+def score_order(scores: list[float | None], cut: int, ids: str = "abcdef") -> str:
+    order, array = ScoreOrder(), pa.array(scores, pa.float32())
+    for start, stop in itertools.pairwise([0, min(cut, len(scores)), len(scores)]):
+        order.add(pa.array(list(ids[start:stop]), pa.string()), array.slice(start, stop - start))
+    return order.digest
+
+
+@given(one=SCORES, other=SCORES, cuts=st.tuples(st.integers(0, 6), st.integers(0, 6)))
+def test_scores_beside_their_ids_have_one_digest_and_no_others_have_it(
+    one: list[float | None], other: list[float | None], cuts: tuple[int, int]
+) -> None:
+    assert score_order(one, cuts[0]) == score_order(one, cuts[1])
+    same = pa.array(one, pa.float32()).equals(pa.array(other, pa.float32())) or str(one) == str(other)
+    if score_order(one, cuts[0]) == score_order(other, cuts[1]):
+        assert same
+    assert not one or score_order(one, 0) != score_order(one, 0, ids="abcdef"[::-1][: len(one)])
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.0, -0.0), (float("nan"), None), (0.5, 0.50000006)])
+def test_every_bit_of_a_score_counts(one: float | None, other: float | None) -> None:
+    assert score_order([one], 0) != score_order([other], 0)
 
 
 def test_null_is_no_id() -> None:

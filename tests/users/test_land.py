@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import shutil
 from decimal import Decimal
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profile_assets.errors import AccountingError, ContractError, DataError, SourceError
+from profile_assets.errors import AccountingError, ContractError, DataError, DiskError, SourceError
 from profile_assets.storage.layout import RAW_USERS
 from profile_assets.storage.parquet import ParquetSink
 from profile_assets.storage.stages import current, require
@@ -312,3 +313,13 @@ def _nothing_was_bent(days, landed) -> None:
             and (one["d"] is None or Decimal(one["d"]) == row["d"])
         ]
         assert same
+
+
+def test_a_disk_without_room_for_the_day_is_said_before_anything_is_written(bench, contract, monkeypatch) -> None:
+    bench.parquet({"uid": ["a", "b"], "x": [1, 2]})
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1))
+    with pytest.raises(DiskError, match=r"2026-01-05, from its source to its publication, needs about [\d,]+ bytes"):
+        bench.land(contract(x="int8"))
+    monkeypatch.undo()
+    assert bench.land(contract(x="int8")).staged.manifest.rows == 2
