@@ -2,7 +2,7 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(if $(shell command -v $(name)),$(name))))
-EXTRAS := demo,postgres,redis,delta,dev
+EXTRAS := demo,postgres,redis,s3,delta,dev
 STAMP  := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 

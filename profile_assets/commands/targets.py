@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,9 @@ from rich.table import Table
 
 from profile_assets.errors import AccountingError, DataError, ProfileError
 from profile_assets.feature_store import read
-from profile_assets.feature_store.settings import OnlineSettings
+from profile_assets.feature_store.settings import BucketSettings, OnlineSettings
 from profile_assets.profile import Deployment, load_deployment
+from profile_assets.storage.published import BUCKET, ONLINE
 
 console = Console(highlight=False)
 
@@ -100,22 +102,30 @@ def lookup(user: str, day: dt.date | None) -> dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(answer).items() if value is not None}
 
 
-def _others(deployment: Deployment) -> list[Callable[[dt.date], None]]:
-    """What takes a day out of the lookups; none where there are none. The store is opened only by then."""
-    settings = deployment.export.online
-    if settings is None:
-        return []
+def _others(deployment: Deployment) -> dict[str, Callable[[dt.date], None]]:
+    """What takes a day out of the targets beside the table. Each is opened only by then."""
+    export = deployment.export
+    others: dict[str, Callable[[dt.date], None]] = {}
+    if export.online is not None:
+        others[ONLINE] = functools.partial(_take_out_of_lookups, deployment, export.online)
+    if export.bucket is not None:
+        others[BUCKET] = functools.partial(_take_out_of_bucket, deployment, export.bucket)
+    return others
 
-    def take_out(day: dt.date) -> None:
-        from profile_assets.feature_store import publish_online
-        from profile_assets.feature_store.online import open_online
 
-        store = open_online(deployment.layout, settings)
-        time_zone = deployment.profile.time_zone
-        lookups = publish_online.Lookups(store=store, settings=settings, time_zone=time_zone, clock=_now)
-        publish_online.take_out(deployment.layout, lookups, day)
+def _take_out_of_lookups(deployment: Deployment, settings: OnlineSettings, day: dt.date) -> None:
+    from profile_assets.feature_store import publish_online
+    from profile_assets.feature_store.online import open_online
 
-    return [take_out]
+    store, time_zone = open_online(deployment.layout, settings), deployment.profile.time_zone
+    lookups = publish_online.Lookups(store=store, settings=settings, time_zone=time_zone, clock=_now)
+    publish_online.take_out(deployment.layout, lookups, day)
+
+
+def _take_out_of_bucket(deployment: Deployment, settings: BucketSettings, day: dt.date) -> None:
+    from profile_assets.feature_store.bucket import open_bucket
+
+    open_bucket(settings, deployment.profile.name).remove(day)
 
 
 def _online(deployment: Deployment) -> OnlineSettings:

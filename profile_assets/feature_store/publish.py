@@ -17,30 +17,34 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from profile_assets.errors import AccountingError, CorruptError, DataError
+from profile_assets.errors import AccountingError, CorruptError, DataError, ProfileAssetsError
+from profile_assets.feature_store.bucket import Bucket, open_bucket
 from profile_assets.feature_store.offline import OfflineStore, open_offline
 from profile_assets.feature_store.online import Brought, open_online
+from profile_assets.feature_store.publish_bucket import publish_bucket
 from profile_assets.feature_store.publish_online import (
     Lookups,
     Seen,
     publish_online,
     roll_forward,
     take_out,
-    with_online,
 )
 from profile_assets.feature_store.rows import audit, has_columns, stage_rows, table_schema
 from profile_assets.feature_store.settings import ExportSettings
 from profile_assets.feature_store.versions import OnlineStore
-from profile_assets.feature_store.withdraw import complete_withdrawal, require_not_withdrawn
+from profile_assets.feature_store.withdraw import TakeBack, complete_withdrawal, require_not_withdrawn
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.days import as_utc
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.published import (
+    BUCKET,
     OFFLINE,
+    ONLINE,
     PublishRecord,
     TargetState,
     footer_record,
     read_record,
+    with_target,
     write_record,
 )
 from profile_assets.storage.records import Manifest
@@ -78,12 +82,13 @@ def publish(
     clock: Callable[[], dt.datetime],
     export: ExportSettings | None = None,
     online: OnlineStore | None = None,
+    bucket: Bucket | None = None,
 ) -> Published:
     """Publish the day's scores to every target; what is done already is left as it is.
 
-    `online` is used in place of the store that `export` names. Raises GateError unless the verdict passed what is on
-    disk, AccountingError where users were lost or doubled on the way. Where the online store cannot be reached, the
-    table stays published, the record says `pending`, and a TransientError says how to complete it.
+    `online` and `bucket` are used in place of those that `export` names. Raises GateError unless the verdict passed
+    what is on disk, AccountingError where users were lost or doubled on the way. Where another target cannot be
+    reached, the table stays published, the record says `pending`, and a TransientError says how to complete it.
     """
     export = export or ExportSettings()
     table = open_offline(layout, export.offline)
@@ -91,13 +96,37 @@ def publish(
     if export.online is not None:
         store = open_online(layout, export.online) if online is None else online
         lookups = Lookups(store=store, settings=export.online, time_zone=time_zone, clock=clock)
+    if export.bucket is not None:
+        bucket = open_bucket(export.bucket, layout.name) if bucket is None else bucket
     with _undisturbed(layout, day):
-        complete_withdrawal(layout, day, others=[] if lookups is None else [partial(take_out, layout, lookups)])
+        complete_withdrawal(layout, day, others=_taking_back(layout, lookups, bucket))
         seen = _publish_table(layout, table, day, export, time_zone=time_zone, clock=clock)
-        if lookups is None:
-            return Published(record=seen.record, part=seen.part)
+        return _publish_others(layout, seen, lookups, bucket, clock)
+
+
+def _taking_back(layout: Layout, lookups: Lookups | None, bucket: Bucket | None) -> dict[str, TakeBack]:
+    found: dict[str, TakeBack] = {}
+    if lookups is not None:
+        found[ONLINE] = partial(take_out, layout, lookups)
+    if bucket is not None:
+        found[BUCKET] = bucket.remove
+    return found
+
+
+def _publish_others(
+    layout: Layout, seen: Seen, lookups: Lookups | None, bucket: Bucket | None, clock: Callable[[], dt.datetime]
+) -> Published:
+    """The targets beside the table; one that fails holds up no other."""
+    failed: ProfileAssetsError | None = None
+    if bucket is not None:
+        seen, failed = publish_bucket(layout, seen, bucket, clock)
+    done = Published(record=seen.record, part=seen.part)
+    if lookups is not None:
         told = publish_online(layout, seen, lookups)
-        return Published(record=told.record, part=seen.part, brought=told.brought, differing=told.differing)
+        done = Published(record=told.record, part=seen.part, brought=told.brought, differing=told.differing)
+    if failed is not None:
+        raise failed
+    return done
 
 
 def _require_space(layout: Layout, scores: Manifest, shards: Manifest, export: ExportSettings) -> None:
@@ -147,8 +176,9 @@ def _publish_table(
     _require_space(layout, scores, shards, export)
     staged, record = stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone)
     table.replace(staged, record)
-    if export.online is not None:
-        record = with_online(record, "pending", now, "")
+    for target, wanted in ((ONLINE, export.online), (BUCKET, export.bucket)):
+        if wanted is not None:
+            record = with_target(record, target, "pending", now)
     write_record(layout, record)
     return Seen(record=record, part=_require_part(table, day))
 

@@ -7,7 +7,6 @@ taken out gives its place to what the table has before it. Every step can be rep
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from profile_assets.feature_store.online import Brought, bring, spot_check, step
 from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.feature_store.versions import OnlineStore, Pace, Switch, version_of
 from profile_assets.storage.atomic import locked
-from profile_assets.storage.days import as_utc, day_end
+from profile_assets.storage.days import day_end
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.parts import part_of
@@ -30,10 +29,10 @@ from profile_assets.storage.published import (
     ONLINE,
     PublishRecord,
     State,
-    TargetState,
     footer_record,
     published_days,
     read_record,
+    tell,
     write_record,
 )
 from profile_assets.storage.withdrawals import withdrawal_of
@@ -80,13 +79,13 @@ def publish_online(layout: Layout, seen: Seen, lookups: Lookups) -> BroughtOnlin
         newer = _newer(layout, store, day)
         if newer is not None:
             note = f"not brought online: {newer} is newer"
-            return BroughtOnline(record=write_online(layout, seen.record, "older", lookups.clock(), note))
+            return BroughtOnline(record=tell(layout, seen.record, ONLINE, "older", lookups.clock(), note))
         expires_at = day_end(day, lookups.time_zone) + dt.timedelta(hours=lookups.settings.expires_hours)
         rows, pace = _rows(seen.part), Pace(lookups.settings.rows_per_s)
         brought = bring(store, version_of(seen.record, expires_at), rows, pace=pace, keep_s=lookups.keep_s)
         differing = spot_check(store, brought.version, rows) if brought.is_live else ()
     except ProfileAssetsError as error:
-        record = write_online(layout, seen.record, "pending", lookups.clock(), "")
+        record = tell(layout, seen.record, ONLINE, "pending", lookups.clock(), "")
         if not isinstance(error, TransientError | DiskError):
             raise
         raise type(error)(
@@ -95,7 +94,7 @@ def publish_online(layout: Layout, seen: Seen, lookups: Lookups) -> BroughtOnlin
         ) from error
     state: State = "done" if brought.is_live else "older"
     note = brought.version.id if brought.is_live else "not live: a newer day was quicker"
-    record = write_online(layout, seen.record, state, lookups.clock(), note)
+    record = tell(layout, seen.record, ONLINE, state, lookups.clock(), note)
     return BroughtOnline(record=record, brought=brought, differing=differing)
 
 
@@ -140,21 +139,6 @@ def roll_forward(layout: Layout, told: PublishRecord) -> PublishRecord:
     return told
 
 
-def with_online(record: PublishRecord, state: State, at: dt.datetime, note: str) -> PublishRecord:
-    """The record with another state of the lookups."""
-    told = TargetState(state=state, at=as_utc(at), note=note)
-    return dataclasses.replace(record, targets={**record.targets, ONLINE: told})
-
-
-def write_online(layout: Layout, record: PublishRecord, state: State, at: dt.datetime, note: str) -> PublishRecord:
-    """Record the state of the lookups; one that says the same already keeps its moment."""
-    known = record.targets.get(ONLINE)
-    if known is None or (known.state, known.note) != (state, note):
-        record = with_online(record, state, at, note)
-        write_record(layout, record)
-    return record
-
-
 def _newer(layout: Layout, store: OnlineStore, day: dt.date) -> dt.date | None:
     """A newer day that keeps this one out: the live one; where nothing is live, the newest one of the table."""
     live = store.live()
@@ -178,7 +162,7 @@ def _said_before(layout: Layout, day: dt.date, now: dt.datetime, note: str) -> I
     """Call the lookups of a day pending while they are taken back; where that comes to nothing, it is as it was."""
     record = read_record(layout, day)
     if record is not None:
-        write_online(layout, record, "pending", now, note)
+        tell(layout, record, ONLINE, "pending", now, note)
     try:
         yield
     except ProfileAssetsError:

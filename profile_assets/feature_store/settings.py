@@ -22,9 +22,20 @@ class OnlineSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BucketSettings:
+    """Where the table lies once more: `url` is s3://bucket/prefix; `endpoint` a server other than AWS's."""
+
+    url: str
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExportSettings:
-    """`columns` are landed columns that readers find beside the score. Without `online` there are no lookups."""
+    """`columns` are landed columns that readers find beside the score. Without `online` there are no lookups, without
+    `bucket` no table on S3.
+    """
 
     offline: Literal["parquet", "delta"] = "parquet"
     columns: tuple[str, ...] = ()
     online: OnlineSettings | None = None
+    bucket: BucketSettings | None = None

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import TypeAlias
 
 from profile_assets.errors import CorruptError, DataError, GateError, ProfileAssetsError
 from profile_assets.feature_store.offline import open_offline
@@ -20,7 +22,6 @@ from profile_assets.storage.days import as_utc
 from profile_assets.storage.layout import RAW_USERS, Layout
 from profile_assets.storage.published import (
     OFFLINE,
-    ONLINE,
     PublishRecord,
     TargetState,
     read_part_record,
@@ -30,11 +31,14 @@ from profile_assets.storage.published import (
 from profile_assets.storage.withdrawals import Withdrawal, read_withdrawal, withdrawal_of, write_withdrawal
 
 TakeBack = Callable[[dt.date], object]
-"""Takes a day from the lookups. May be called again for a day that it has been called for."""
+"""Takes a day from a target. May be called again for a day that it has been called for."""
+
+Others: TypeAlias = Mapping[str, TakeBack]
+"""The targets beside the table, by the name that records have for them."""
 
 
 def withdraw(
-    layout: Layout, day: dt.date, *, why: str, by: str, now: dt.datetime, others: Sequence[TakeBack] = ()
+    layout: Layout, day: dt.date, *, why: str, by: str, now: dt.datetime, others: Others = MappingProxyType({})
 ) -> Withdrawal:
     """Take a published day back, from the table first, then from `others`; one that is half done is completed.
 
@@ -64,7 +68,7 @@ def withdraw(
         return made
 
 
-def undo_withdrawal(layout: Layout, day: dt.date, *, others: Sequence[TakeBack] = ()) -> Withdrawal:
+def undo_withdrawal(layout: Layout, day: dt.date, *, others: Others = MappingProxyType({})) -> Withdrawal:
     """Let the withdrawn data be published again; nothing is published by it. DataError where nothing is withdrawn."""
     with _alone(layout, day):
         complete_withdrawal(layout, day, others=others)
@@ -76,7 +80,7 @@ def undo_withdrawal(layout: Layout, day: dt.date, *, others: Sequence[TakeBack] 
         return undone
 
 
-def complete_withdrawal(layout: Layout, day: dt.date, *, others: Sequence[TakeBack] = ()) -> Withdrawal | None:
+def complete_withdrawal(layout: Layout, day: dt.date, *, others: Others = MappingProxyType({})) -> Withdrawal | None:
     """Finish a withdrawal that was written down, which is given; None where nothing was left to do. Holds no lock."""
     record = _readable_record(layout, day)
     published = _published(layout, day)
@@ -90,10 +94,17 @@ def complete_withdrawal(layout: Layout, day: dt.date, *, others: Sequence[TakeBa
     open_offline(layout).remove(day)
     taken = TargetState(state="withdrawn", at=withdrawal.published_at)
     pending = TargetState(state="pending", at=withdrawal.at, note="to be taken out")
-    after = _told(layout, told, {OFFLINE: taken, **({ONLINE: pending} if others else {})})
-    if others:
-        _take_from(others, day)
-        after = _told(layout, after, {ONLINE: taken})
+    after = _told(layout, told, {OFFLINE: taken, **dict.fromkeys(others, pending)})
+    failed: list[ProfileAssetsError] = []
+    for target, take_back in others.items():
+        try:
+            take_back(day)
+        except ProfileAssetsError as error:
+            failed.append(_pending(day, target, error))
+        else:
+            after = _told(layout, after, {target: taken})
+    if failed:
+        raise failed[0]
     return withdrawal if after.targets != told.targets else None
 
 
@@ -105,15 +116,11 @@ def _told(layout: Layout, record: PublishRecord, changed: Mapping[str, TargetSta
     return after
 
 
-def _take_from(others: Sequence[TakeBack], day: dt.date) -> None:
-    try:
-        for take_back in others:
-            take_back(day)
-    except ProfileAssetsError as error:
-        raise type(error)(
-            f"{day} is withdrawn from the table; online it is pending: {error.what}",
-            remedy=f"{error.remedy}; `profile-assets withdraw {day}` again completes it",
-        ) from error
+def _pending(day: dt.date, target: str, error: ProfileAssetsError) -> ProfileAssetsError:
+    return type(error)(
+        f"{day} is withdrawn from the table; {target} is pending: {error.what}",
+        remedy=f"{error.remedy}; `profile-assets withdraw {day}` again completes it",
+    )
 
 
 def require_not_withdrawn(layout: Layout, day: dt.date, sources: Mapping[str, str], bundle_id: str) -> None:

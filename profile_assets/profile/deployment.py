@@ -8,7 +8,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from profile_assets.errors import ProfileError
-from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
+from profile_assets.feature_store.settings import BucketSettings, ExportSettings, OnlineSettings
 from profile_assets.features.spec import FeatureSettings
 from profile_assets.models.recipe import Recipe
 from profile_assets.models.settings import NetworkSettings, TrainingSettings
@@ -110,7 +110,8 @@ class Deployment:
     def export(self) -> ExportSettings:
         export = self.profile.export
         online = None if export.online.store == "none" else OnlineSettings(**dict(export.online))
-        return ExportSettings(offline=export.offline, columns=export.columns, online=online)
+        bucket = None if export.bucket is None else BucketSettings(**dict(export.bucket))
+        return ExportSettings(offline=export.offline, columns=export.columns, online=online, bucket=bucket)
 
     def today(self) -> dt.date:
         """The date in the profile's zone."""

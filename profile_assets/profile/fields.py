@@ -211,12 +211,20 @@ class Online(_Part):
     rows_per_s: int | None = Field(None, ge=1, description="the most users loaded a second; default no bound")
 
 
+class Bucket(_Part):
+    """The table once more on S3, for readers who do not see this disk. Credentials come from the environment."""
+
+    url: str = Field(pattern=r"^s3://[^/\s]+(/\S+)?$", description="s3://bucket/prefix; the profile's name is added")
+    endpoint: str | None = Field(None, description="the address of an S3 server other than AWS's")
+
+
 class Export(_Part):
     """Where scores are published."""
 
     offline: Literal["parquet", "delta"] = Field("parquet", description="the table's format")
     columns: tuple[str, ...] = Field((), description="columns of the contract that readers find beside the score")
     online: Online = Field(Online(), description="lookups of single users")
+    bucket: Bucket | None = Field(None, description="the table once more on S3")
 
 
 class Alerts(_Part):

@@ -6,6 +6,7 @@ record lost to a crash is written again from there. Days are published by record
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
+from profile_assets.storage.days import as_utc
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.parquet import read_footer
@@ -23,6 +25,7 @@ from profile_assets.storage.records import FORMAT, read_json
 
 OFFLINE = "offline"
 ONLINE = "online"
+BUCKET = "s3"
 FOOTER_KEY = "publish_record"
 
 State = Literal["done", "older", "pending", "withdrawn"]
@@ -98,6 +101,12 @@ class PublishRecord:
         )
 
 
+def with_target(record: PublishRecord, target: str, state: State, at: dt.datetime, note: str = "") -> PublishRecord:
+    """The record with another state of one target."""
+    told = TargetState(state=state, at=as_utc(at), note=note)
+    return dataclasses.replace(record, targets={**record.targets, target: told})
+
+
 def _target_to_json(target: TargetState) -> dict[str, str]:
     note = {"note": target.note} if target.note else {}
     return {"state": target.state, "at": target.at.isoformat(), **note}
@@ -118,6 +127,17 @@ def read_record(layout: Layout, day: dt.date) -> PublishRecord | None:
 def write_record(layout: Layout, record: PublishRecord) -> None:
     """Make this the record of its day."""
     atomic.write_json(layout.publish_record(record.day), record.to_json(), staging=layout.scratch("records"))
+
+
+def tell(
+    layout: Layout, record: PublishRecord, target: str, state: State, at: dt.datetime, note: str = ""
+) -> PublishRecord:
+    """Record the state of a target; a record that says the same already keeps its moment."""
+    known = record.targets.get(target)
+    if known is None or (known.state, known.note) != (state, note):
+        record = with_target(record, target, state, at, note)
+        write_record(layout, record)
+    return record
 
 
 def published_days(layout: Layout) -> list[dt.date]:

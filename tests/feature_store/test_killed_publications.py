@@ -56,7 +56,7 @@ Store = {"sqlite": online_sqlite.SqliteStore, "redis": online_redis.RedisStore}[
     "before the switch": lambda: before(Store, "advance"),
     "after the switch": lambda: after(Store, "advance"),
     "before the old version is retired": lambda: before(Store, "retire"),
-    "before the record says done": lambda: before(publish_online, "write_online"),
+    "before the record says done": lambda: before(publish_online, "tell"),
 }[point]()
 publish.publish(
     Layout(root=Path(root), name="purchase_30d"),

@@ -178,7 +178,7 @@ def test_a_withdrawn_day_leaves_both_targets_and_the_one_before_is_live_again(pi
     for n, one in enumerate((day - ONE_DAY, day)):
         pipeline.run(one, IDS, values=[n / 8] * len(IDS))
         pipeline.publish(one, export=export)
-    withdraw(layout, day, why="wrong", by="ada", now=NOW, others=[partial(take_back, store)])
+    withdraw(layout, day, why="wrong", by="ada", now=NOW, others={"online": partial(take_back, store)})
     assert states(layout, day) == {"offline": "withdrawn", "online": "withdrawn"}
     assert published_days(layout) == [day - ONE_DAY]
     assert (store.live().day, look(store, "a").score) == (day - ONE_DAY, 0.0)

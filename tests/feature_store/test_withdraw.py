@@ -173,16 +173,16 @@ def test_no_other_target_holds_a_withdrawal_up_and_what_failed_is_taken_back_by_
         if len(seen) == 1:
             raise DataError("the other store is down", remedy="start it")
 
-    with pytest.raises(DataError, match="withdrawn from the table; online it is pending: the other store is down"):
-        withdraw(two_days, day, **SAID, others=[take_back])
+    with pytest.raises(DataError, match="withdrawn from the table; online is pending: the other store is down"):
+        withdraw(two_days, day, **SAID, others={"online": take_back})
     assert newest_day(two_days) == day - ONE_DAY
     assert read_record(two_days, day).targets["online"].state == "pending"
-    made = withdraw(two_days, day, **{**SAID, "why": "once more"}, others=[take_back])
+    made = withdraw(two_days, day, **{**SAID, "why": "once more"}, others={"online": take_back})
     assert (made, made.why) == (read_withdrawal(two_days, day), SAID["why"])
     assert seen == [(day, False), (day, False)]
     assert {target.state for target in read_record(two_days, day).targets.values()} == {"withdrawn"}
     with pytest.raises(DataError, match="is not published"):
-        withdraw(two_days, day, **SAID, others=[take_back])
+        withdraw(two_days, day, **SAID, others={"online": take_back})
 
 
 def test_a_withdrawal_that_is_undone_is_completed_first(two_days, day):
@@ -190,12 +190,12 @@ def test_a_withdrawal_that_is_undone_is_completed_first(two_days, day):
         raise StorageError("the other store is down", remedy="start it")
 
     with pytest.raises(StorageError, match="is down"):
-        withdraw(two_days, day, **SAID, others=[down])
+        withdraw(two_days, day, **SAID, others={"online": down})
     with pytest.raises(StorageError, match="is down"):
-        undo_withdrawal(two_days, day, others=[down])
+        undo_withdrawal(two_days, day, others={"online": down})
     assert not read_withdrawal(two_days, day).is_undone
     taken = []
-    assert undo_withdrawal(two_days, day, others=[taken.append]).is_undone
+    assert undo_withdrawal(two_days, day, others={"online": taken.append}).is_undone
     assert taken == [day]
 
 

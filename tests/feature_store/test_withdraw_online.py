@@ -48,7 +48,7 @@ def online(layout, day):
 
 def withdrawn(layout, day, store):
     lookups = Lookups(store=store, settings=SQLITE.online, time_zone="UTC", clock=lambda: NOW + 9 * ONE_DAY)
-    return withdraw(layout, day, why="wrong", by="ada", now=NOW, others=[partial(take_out, layout, lookups)])
+    return withdraw(layout, day, why="wrong", by="ada", now=NOW, others={"online": partial(take_out, layout, lookups)})
 
 
 def test_the_day_before_is_served_as_it_was_restated(bring, layout, day, store):
@@ -99,7 +99,7 @@ def test_lookups_that_are_down_do_not_hold_a_withdrawal_up(bring, layout, day, s
     bring(day - ONE_DAY, 0.25)
     bring(day, 0.5)
     down = connect(layout.name, f"unix://{tmp_path}/nobody.sock", retries=0)
-    with pytest.raises(StorageError, match=r"withdrawn from the table; online it is pending: Redis cannot be used"):
+    with pytest.raises(StorageError, match=r"withdrawn from the table; online is pending: Redis cannot be used"):
         withdrawn(layout, day, down)
     assert published_days(layout) == [day - ONE_DAY]
     assert online(layout, day) == "pending"
