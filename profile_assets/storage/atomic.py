@@ -100,9 +100,15 @@ def replace_folder(staged: Path, final: Path) -> None:
                 raise
         else:
             staged.replace(final)
-        for left in staged.parent.glob(f"{staged.name}.old.*"):  # this one, and those of runs that died right here
-            shutil.rmtree(left)
         fsync_path(final.parent)
+    remove_replaced(staged)
+
+
+def remove_replaced(staged: Path) -> None:
+    """Remove the folders that `staged` took the place of: now, or in runs that died before they came to it."""
+    for left in staged.parent.glob(f"{glob.escape(staged.name)}.old.*"):
+        with disk_errors("cannot remove", left):
+            shutil.rmtree(left)
 
 
 def remove_file(path: Path) -> None:
@@ -174,8 +180,9 @@ def locked(
         mode = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
         _acquire(handle, path, mode, what=what, wait_s=wait_s, poll_s=poll_s, on_wait=on_wait)
         if not is_shared:
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            with disk_errors("cannot write into the lock", path):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(handle)
