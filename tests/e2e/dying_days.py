@@ -42,7 +42,7 @@ import pandas  # noqa: E402, F401
 import torch  # noqa: E402
 
 from profile_assets.errors import ProfileAssetsError  # noqa: E402
-from profile_assets.feature_store import online_sqlite  # noqa: E402
+from profile_assets.feature_store import version_file  # noqa: E402
 from profile_assets.feature_store.publish import publish  # noqa: E402
 from profile_assets.models.bundle_files import read_bins  # noqa: E402
 from profile_assets.models.registry import stable_bundle  # noqa: E402
@@ -119,7 +119,7 @@ def watch(steps: Steps) -> None:
     Path.write_text = writes_text(steps, Path.write_text)  # type: ignore[method-assign]
     ParquetSink.write = writes_rows(steps, ParquetSink.write)  # type: ignore[method-assign]
     ParquetSink.__exit__ = closes(steps, ParquetSink.__exit__)  # type: ignore[method-assign]
-    online_sqlite._insert = inserts(steps, online_sqlite._insert)
+    version_file._insert = inserts(steps, version_file._insert)
     Worker.__init__ = starts(steps, Worker.__init__)  # type: ignore[method-assign,misc]
 
 
