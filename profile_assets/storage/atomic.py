@@ -13,6 +13,7 @@ import fcntl
 import glob
 import json
 import os
+import re
 import shutil
 import time
 import uuid
@@ -33,6 +34,9 @@ _REMEDIES = {
     errno.EROFS: _WRITABLE,
 }
 """What trying again does not mend, and what does."""
+
+
+_UNIQUE = re.compile(r"\.\d+-[0-9a-f]{12}$")
 
 
 def unique_name(stem: str) -> str:
@@ -100,9 +104,15 @@ def replace_folder(staged: Path, final: Path) -> None:
                 raise
         else:
             staged.replace(final)
-        for left in staged.parent.glob(f"{staged.name}.old.*"):  # this one, and those of runs that died right here
-            shutil.rmtree(left)
         fsync_path(final.parent)
+    remove_replaced(staged)
+
+
+def remove_replaced(staged: Path) -> None:
+    """Remove the folders that `staged` took the place of: now, or in runs that died before they came to it."""
+    for left in staged.parent.glob(f"{glob.escape(staged.name)}.old.*"):
+        with disk_errors("cannot remove", left):
+            shutil.rmtree(left)
 
 
 def remove_file(path: Path) -> None:
@@ -125,11 +135,11 @@ def write_json(path: Path, value: Any, *, staging: Path) -> None:
 def own_file(folder: Path, stem: str) -> Iterator[Path]:
     """A new empty file that no other process touches; it is gone afterwards, unless it was renamed.
 
-    Its writer holds its lock while it lives. What writers of the same stem left behind who were killed is removed: the
+    Its writer holds its lock while it lives. What writers in that folder left behind who were killed is removed: the
     system let go of their locks. Process ids would lie about that: they come again, and each container has its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _sweep(folder, stem)
+    _sweep(folder)
     while True:
         path = folder / unique_name(stem)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -143,8 +153,8 @@ def own_file(folder: Path, stem: str) -> Iterator[Path]:
             os.close(handle)
 
 
-def _sweep(folder: Path, stem: str) -> None:
-    for path in folder.glob(f"{glob.escape(stem)}.*"):
+def _sweep(folder: Path) -> None:
+    for path in [one for one in folder.iterdir() if _UNIQUE.search(one.name)]:
         # Renamed or swept just now; or being written; or of a user whose files are not ours to remove.
         with contextlib.suppress(FileNotFoundError, BlockingIOError, PermissionError):
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -174,8 +184,9 @@ def locked(
         mode = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
         _acquire(handle, path, mode, what=what, wait_s=wait_s, poll_s=poll_s, on_wait=on_wait)
         if not is_shared:
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            with disk_errors("cannot write into the lock", path):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(handle)

@@ -104,7 +104,7 @@ def seal(layout: Layout, day: dt.date, manifest: Manifest) -> Staged:
 def commit(layout: Layout, day: dt.date, staged: Staged) -> Manifest:
     """Make the staged folder the day's truth. Whatever an earlier run left there is gone.
 
-    A stage that found its committed work still valid hands that folder in, and nothing happens. CorruptError for a
+    A stage that found its committed work still valid hands that folder in, and it stays. CorruptError for a
     folder that was sealed with another manifest, or for another day.
     """
     final = layout.stage(staged.manifest.stage, day)
@@ -113,6 +113,7 @@ def commit(layout: Layout, day: dt.date, staged: Staged) -> Manifest:
         if read_manifest(staged.folder / MANIFEST_FILE).digest != staged.manifest.digest:
             raise CorruptError(f"{staged.folder} was sealed with another manifest", remedy="run that stage again")
         atomic.replace_folder(staged.folder, final)
+    atomic.remove_replaced(layout.staging(staged.manifest.stage, day))  # of a run that died before it could
     return staged.manifest
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -80,3 +83,16 @@ def fresh_world(
     with new_instance(tmp_path) as instance:
         deployment = load_deployment(environment={"PROFILE_DATA": str(tmp_path)})
         yield World(deployment=deployment, instance=instance)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Days of a small score, to be run and to die: `SmallDays` of small_days.py. Tests work on copies of its root."""
+    place = importlib.util.spec_from_file_location("small_days", Path(__file__).with_name("small_days.py"))
+    assert place is not None
+    assert place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    sys.modules[place.name] = module
+    place.loader.exec_module(module)
+    with module.small_days(tmp_path_factory.mktemp("small")) as days:
+        yield days

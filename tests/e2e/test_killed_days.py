@@ -1,60 +1,128 @@
-"""A day that is killed anywhere and run again ends the same, and nobody ever saw half of it."""
+"""A day that is killed anywhere and run again ends the same, and nobody ever saw half of it.
+
+A small day that replaces a published one is killed by SIGKILL before each write, fsync, rename and removal, half way
+through each write, between all stages, and at random moments, while a reader loops over the table and the lookups. Each
+death starts from a copy of the same state; the rerun must end as if there had been none, whatever is made of what the
+dead left behind.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
+import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from profile_assets.feature_store.read import read_day
-from profile_assets.storage.published import published_days
+from profile_assets.storage.layout import RAW_USERS, STAGES
 
-KILL_POINTS = (1, 2, 3, 5, 8, 13, 21, 26, 30, 34, 38, 42, 45, 48, 51, 54, 57, 60)
-
-
-@pytest.fixture
-def dying(fresh_world) -> Iterator[Callable[[int], int]]:
-    """Runs a day that dies at its n-th commit; gives the wait status of the process."""
-    day = fresh_world.days[-1]
-    with subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("dying_days.py"))],
-        env={**os.environ, "PROFILE_DATA": str(fresh_world.deployment.root)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as parent:
-
-        def die(kill_at: int) -> int:
-            assert parent.stdin is not None
-            assert parent.stdout is not None
-            print(kill_at, day, file=parent.stdin, flush=True)
-            return int(parent.stdout.readline())
-
-        yield die
-        parent.kill()
+MOMENTS, THROUGH_DAGSTER = 20, 10
 
 
-@pytest.mark.timeout(600)
-def test_a_day_killed_at_any_commit_ends_the_same_when_run_again(demo_world, fresh_world, dying):
-    layout, day = fresh_world.deployment.layout, fresh_world.days[-1]
-    wanted = read_day(demo_world.deployment.layout, day).drop_columns(["published_at"])
-    deaths = 0
-    for kill_at in KILL_POINTS:
-        status = dying(kill_at)
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0
-            break
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        deaths += 1
-        # The day is whole or it is not there.
-        if published_days(layout) or layout.offline_part(day).exists():
-            assert read_day(layout, day).drop_columns(["published_at"]).equals(wanted)
-    assert deaths > 10
-    fresh_world.session.score(day)
-    assert published_days(layout) == [day]
-    assert read_day(layout, day).drop_columns(["published_at"]).equals(wanted)
+@dataclass
+class Reader:
+    """Loops over the table and the lookups; each look must see all of the old day or all of the new one."""
+
+    small: Any
+    root: Path
+    old: Any
+    new: Any
+    seen: dict[str, list[str]] = field(default_factory=lambda: {"table": [], "lookups": []})
+
+    def look(self) -> None:
+        for place, found, wanted in (
+            ("table", self.small.rows(self.root), {"old": self.old.rows, "new": self.new.rows}),
+            ("lookups", self.small.looked_up(self.root), {"old": self.old.online, "new": self.new.online}),
+        ):
+            names = [name for name, one in wanted.items() if found == one]
+            assert len(names) == 1, f"{place}: half of a day was seen"
+            if self.seen[place][-1:] != names:
+                self.seen[place] += names
+            assert self.seen[place] in (["old"], ["new"], ["old", "new"])
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[None]:
+        is_over, failed = threading.Event(), list[BaseException]()
+
+        def loop() -> None:
+            try:
+                while not is_over.wait(0.02):  # the days that are to die need the processor, too
+                    self.look()
+            except BaseException as error:  # noqa: BLE001  told by the thread that waits for this one
+                failed.append(error)
+
+        thread = threading.Thread(target=loop)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+        assert not failed, failed
+        self.look()
+
+
+def spoil(paths: list[Path]) -> None:
+    """Leave the first half of each."""
+    for path in paths:
+        os.truncate(path, path.stat().st_size // 2)
+
+
+def deaths(dry: dict[str, Any], job: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where days are to die: kind and request. `dry` and `job` are days that did not, without and with Dagster."""
+    yield from (("named", {"step": number}) for number in range(1, len(dry["steps"]) + 1))
+    draw = random.Random(6)
+    yield from (("random", {"after_s": draw.uniform(0.0, dry["seconds"])}) for _ in range(MOMENTS))
+    apart = len(job["steps"]) / THROUGH_DAGSTER
+    yield from (("dagster", {"step": int(apart * n) + 1, "through": "dagster"}) for n in range(THROUGH_DAGSTER))
+    yield from (("workers", {"step": name, "workers": 2}) for name in ("start a worker", "a shard"))
+
+
+@pytest.mark.timeout(900)
+def test_a_day_killed_anywhere_ends_the_same_when_run_again_and_nobody_sees_half_of_it(
+    small: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began, old = time.monotonic(), small.state(small.start)
+    reference, job_root = small.copy(tmp_path / "reference"), small.copy(tmp_path / "job")
+    dry, job = small.run(reference), small.run(job_root, through="dagster")
+    new = small.state(reference)
+    assert (dry["status"], job["status"], small.state(job_root)) == (0, 0, new)
+    assert not new.rows.equals(old.rows)
+    points, told = Counter[tuple[str, str]](), list[str]()
+    for number, (kind, request) in enumerate(deaths(dry, job)):
+        root = small.copy(tmp_path / "day")
+        reader = Reader(small, root, old, new)
+        with reader.looking():
+            died = small.run(root, **request)
+        is_killed = died["status"] == -signal.SIGKILL
+        assert is_killed or (kind == "random" and died["status"] == 0)
+        assert died["orphans"] == 0
+        left, seen = small.leftovers(root), {place: names[-1] for place, names in reader.seen.items()}
+        if number % 3 == 0:
+            spoil(left)
+        with reader.looking():
+            again = small.run(root, through=request.get("through", "rooms"))
+        assert (again["status"], again["orphans"]) == (0, 0)
+        small.require_whole(root, new)
+        stage, what = died["steps"][-1] if died["steps"] else (RAW_USERS, "before the first step")
+        points[kind, stage] += is_killed
+        told.append(
+            f"{kind:8}{len(died['steps']):4} {stage:20} {what:74} "
+            f"table {seen['table']}, lookups {seen['lookups']}, {len(left)} left behind; rerun: the same"
+        )
+        shutil.rmtree(root)
+    with capsys.disabled():
+        print("\n" + "\n".join(told))
+        print(f"{points.total()} deaths in {time.monotonic() - began:.0f} s: {dict(points)}")
+    assert points.total() >= 200
+    assert all(points["named", stage] >= 30 for stage in STAGES)
+    assert sum(points["dagster", stage] for stage in STAGES) == THROUGH_DAGSTER

@@ -16,7 +16,7 @@ from profile_assets.feature_store.online import open_online, take_back
 from profile_assets.feature_store.online_redis import connect
 from profile_assets.feature_store.publish import publish
 from profile_assets.feature_store.publish_online import rollback
-from profile_assets.feature_store.read import read_day
+from profile_assets.feature_store.read import newest_day, read_day
 from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
 from profile_assets.feature_store.withdraw import withdraw
 from profile_assets.storage.published import published_days, read_record
@@ -120,6 +120,24 @@ def test_an_older_backfill_at_the_same_moment_never_becomes_current(pipeline, la
     assert {states(layout, one)["offline"] for one in days} == {"done"}
     assert {states(layout, one)["online"] for one in days} <= {"done", "older"}
     assert states(layout, days[-1])["online"] == "done"
+
+
+@pytest.mark.parametrize("jump", [-400 * ONE_DAY, dt.timedelta(), 400 * ONE_DAY], ids=["back", "none", "ahead"])
+def test_a_clock_that_jumps_neither_hides_a_changed_day_nor_makes_an_old_one_the_newest(
+    pipeline, layout, day, store, jump
+):
+    for one in (day - ONE_DAY, day):
+        pipeline.run(one, IDS, values=[0.25] * len(IDS))
+        pipeline.publish(one, now=NOW, export=SQLITE)
+    for one in (day, day - ONE_DAY):
+        pipeline.run(one, IDS, values=[0.5] * len(IDS))
+        told = pipeline.publish(one, now=NOW + jump, export=SQLITE)
+        assert (told.published_at, told.is_offline_done) == (NOW + jump, True)
+    assert set(read_day(layout, day)["score"].to_pylist()) == {0.5}
+    assert (newest_day(layout), store.live().day, look(store, "a").score) == (day, day, 0.5)
+    assert states(layout, day - ONE_DAY) == {"offline": "done", "online": "older"}
+    again = pipeline.publish_all(day, now=NOW, export=SQLITE)
+    assert (again.record.published_at, again.brought.is_live) == (NOW + jump, True)
 
 
 def test_a_server_that_is_down_leaves_the_table_published_and_the_lookups_pending(pipeline, layout, day, tmp_path):

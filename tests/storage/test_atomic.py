@@ -159,11 +159,12 @@ def test_what_a_killed_writer_of_a_record_left_is_swept_by_the_next_and_that_of_
         patched.setattr(atomic, "replace_file", die)
         assert in_child(lambda: atomic.write_json(path, {}, staging=staging)) == 7
     assert len(list(staging.iterdir())) == 1
-    (staging / "another.json.1-abc").write_text("{}", encoding="utf-8")
+    (staging / "other.json").write_text("{}", encoding="utf-8")
+    (staging / atomic.unique_name("of-another-day.json")).write_text("{}", encoding="utf-8")
     with atomic.own_file(staging, path.name) as living:
         atomic.write_json(path, {"day": "a"}, staging=staging)
-        assert {one.name for one in staging.iterdir()} == {living.name, "another.json.1-abc"}
-    assert [one.name for one in staging.iterdir()] == ["another.json.1-abc"]
+        assert {one.name for one in staging.iterdir()} == {living.name, "other.json"}
+    assert [one.name for one in staging.iterdir()] == ["other.json"]
 
 
 def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:

@@ -21,9 +21,7 @@ def test_a_disk_with_room_is_let_pass_even_before_the_first_folder_is_there(tmp_
 
 def test_a_disk_without_room_is_named_with_what_is_needed_and_what_is_left(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
-    with pytest.raises(
-        DiskError, match=r"user_shards of 2026-01-05 needs about [\d,]+ bytes, the disk of .* left"
-    ) as it:
+    with pytest.raises(DiskError, match=r"user_shards of .* needs about [\d,]+ bytes, the disk of .* left") as it:
         require_space(Layout(root=tmp_path, name="purchase"), "user_shards of 2026-01-05", 2.0 * free + 2**40)
     assert isinstance(it.value, PermanentError)
     assert "free some space" in it.value.remedy
