@@ -15,12 +15,14 @@ from profile_assets.cli import app
 def test_the_commands_are_these():
     group = typer.main.get_group(app)
     assert sorted(group.commands) == [
+        "alert-test",
         "backfill",
         "check",
         "demo",
         "fields",
         "freshness",
         "lookup",
+        "metrics",
         "online",
         "plan",
         "publish",
