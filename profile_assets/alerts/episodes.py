@@ -14,6 +14,7 @@ from typing import Any
 from profile_assets.alerts.alert import Alert, days_in_words, lines_of
 from profile_assets.alerts.problems import Problem
 from profile_assets.alerts.settings import SEVERITIES, Kind, Severity
+from profile_assets.storage.published import OFFLINE, ONLINE
 
 ONE_DAY = dt.timedelta(days=1)
 
@@ -133,7 +134,7 @@ def beginning(name: str, problems: Sequence[Problem], *, raised_at: str, link: s
 def _title(worst: Problem, days: Sequence[dt.date]) -> str:
     told = days_in_words(days)
     is_one = len(set(days)) == 1
-    place = "online" if worst.topic == "lookups" else "published"
+    place = "online" if worst.topic == ONLINE else "published"
     return {
         "stale": f"stale, {told} {'is' if is_one else 'are'} not {place}",
         "source_late": f"stale, the source of {told} is late",
@@ -163,8 +164,8 @@ def _over(worst: Episode, days: Sequence[dt.date]) -> str:
     told = days_in_words(days)
     is_one = len(days) == 1
     return {
-        "table": f"{told} {'is' if is_one else 'are'} published",
-        "lookups": f"{told} {'is' if is_one else 'are'} online, or a newer day is",
+        OFFLINE: f"{told} {'is' if is_one else 'are'} published",
+        ONLINE: f"{told} {'is' if is_one else 'are'} online, or a newer day is",
         "quarantine": "few rows are set aside again",
         "unjudged": "freshness can be judged again",
     }.get(worst.topic, f"{worst.topic.removeprefix('drift ')} no longer warns")

@@ -26,6 +26,6 @@ def all_well(layout: Layout, judged: Judgement, book: Book, *, link: str) -> Ale
         for one in stage.outcomes
         if one.result == "fail"
     ]
-    parts.append(f"{len(warned)} warnings ({', '.join(warned)})" if warned else "no warnings")
+    parts.append(f"warnings: {len(warned)} ({', '.join(warned)})" if warned else "no warnings")
     title = f"{layout.name}: all is well"
     return Alert(kind="all_well", severity="info", title=title, days=(day,), what=", ".join(parts), link=link)

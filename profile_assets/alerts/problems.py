@@ -15,6 +15,7 @@ from profile_assets.errors import CorruptError
 from profile_assets.quality.freshness import DueRule, Judgement, due_at
 from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, Layout
 from profile_assets.storage.outcomes import Outcome
+from profile_assets.storage.published import OFFLINE, ONLINE
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
 
@@ -42,7 +43,7 @@ def stale_days(layout: Layout, rule: DueRule, judged: Judgement) -> Iterator[Pro
     for day in judged.table.missing:
         kind, reason, remedy = _cause(layout, judged, day)
         yield Problem(
-            topic="table",
+            topic=OFFLINE,
             kind=kind,
             severity="error",
             day=day,
@@ -110,7 +111,7 @@ def waiting_lookups(rule: DueRule, judged: Judgement, now: dt.datetime, *, patie
             continue
         since = at if at is not None else due_at(day, rule)
         yield Problem(
-            topic="lookups",
+            topic=ONLINE,
             kind="stale" if is_due else "pending_target",
             severity="error" if is_due else "warning",
             day=day,
@@ -121,7 +122,7 @@ def waiting_lookups(rule: DueRule, judged: Judgement, now: dt.datetime, *, patie
         )
 
 
-def set_aside(layout: Layout, rule: DueRule, *, limit: float) -> Iterator[Problem]:
+def set_aside(layout: Layout, rule: DueRule, now: dt.datetime, *, limit: float) -> Iterator[Problem]:
     """The newest landed day, where more of its rows than `limit` (a share) were set aside."""
     day = newest_landed(layout)
     manifest = None if day is None else current(layout, RAW_USERS, day)
@@ -136,7 +137,7 @@ def set_aside(layout: Layout, rule: DueRule, *, limit: float) -> Iterator[Proble
             severity="warning",
             day=day,
             reason=f"{aside:,} of {read:,} rows set aside ({aside / read:.2%}, warned above {limit:.2%}): {reasons}",
-            since=local(due_at(day, rule), rule.time_zone),
+            since=local(now, rule.time_zone),
             remedy=f"look at {layout.quarantine(day)}, and mend the source or the contract",
         )
 
@@ -152,7 +153,7 @@ def newest_landed(layout: Layout) -> dt.date | None:
     )
 
 
-def warned_checks(layout: Layout, rule: DueRule, judged: Judgement) -> Iterator[Problem]:
+def warned_checks(layout: Layout, rule: DueRule, judged: Judgement, now: dt.datetime) -> Iterator[Problem]:
     """Checks that failed on the newest published day and only warn, such as drift since training; or were released."""
     day = judged.table.newest_published
     verdict = None if day is None else read_verdict(layout, day)
@@ -165,7 +166,7 @@ def warned_checks(layout: Layout, rule: DueRule, judged: Judgement) -> Iterator[
             severity="warning",
             day=day,
             reason=f"{stage}: {outcome.detail}",
-            since=local(due_at(day, rule), rule.time_zone),
+            since=local(now, rule.time_zone),
             remedy="see the check's table in the UI; train again if what is scored has changed for good",
         )
 

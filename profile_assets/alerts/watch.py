@@ -116,8 +116,8 @@ def _problems(watch: Watch, judged: Judgement, now: dt.datetime) -> list[Problem
     return [
         *stale_days(layout, rule, judged),
         *waiting_lookups(rule, judged, now, patience_s=settings.pending_minutes * 60),
-        *set_aside(layout, rule, limit=settings.max_quarantine_rate),
-        *warned_checks(layout, rule, judged),
+        *set_aside(layout, rule, now, limit=settings.max_quarantine_rate),
+        *warned_checks(layout, rule, judged, now),
     ]
 
 

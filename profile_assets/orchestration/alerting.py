@@ -19,13 +19,19 @@ from profile_assets.alerts.problems import gate_remedy, outcome_in_words
 from profile_assets.alerts.watch import Runs, look
 from profile_assets.errors import CorruptError, LockedError
 from profile_assets.orchestration.failures import Failed, failed
-from profile_assets.orchestration.keys import alerts_sensor_name, day_job_name, key_of, run_failures_sensor_name
+from profile_assets.orchestration.keys import (
+    alerts_sensor_name,
+    day_job_name,
+    freshness_job_name,
+    key_of,
+    run_failures_sensor_name,
+)
 from profile_assets.orchestration.parity import utc_now
 from profile_assets.profile import Deployment
 from profile_assets.storage.layout import EXPORT
 from profile_assets.storage.verdicts import read_verdict
 
-MINIMUM_INTERVAL_S = 30
+MINIMUM_INTERVAL_S = 15
 PARTITION_TAG = "dagster/partition"
 _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
 _GOING_ON = ("REQUESTED", "CANCELING", "FAILING")
@@ -33,7 +39,7 @@ _GOING_ON = ("REQUESTED", "CANCELING", "FAILING")
 
 def alert_sensors(deployment: Deployment, clock: Callable[[], dt.datetime] = utc_now) -> list[dg.SensorDefinition]:
     """The sensor that looks, and the one that notes failed runs."""
-    has_channels = bool(deployment.profile.alerts.channels)
+    has_channels = bool(deployment.watch.settings.channels)
     status = dg.DefaultSensorStatus.RUNNING if has_channels else dg.DefaultSensorStatus.STOPPED
     return [_looking(deployment, status, clock), _noting(deployment, status)]
 
@@ -99,7 +105,7 @@ def _noting(deployment: Deployment, status: dg.DefaultSensorStatus) -> dg.Sensor
     def run_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason:
         run = context.dagster_run
         if not _is_ours(deployment, run):
-            return dg.SkipReason(f"run {run.run_id} is of another profile")
+            return dg.SkipReason(f"run {run.run_id} is none to tell of")
         if run.tags.get(WILL_RETRY_TAG) == "true":
             return dg.SkipReason(f"run {run.run_id} is started again")
         incident = _incident(deployment, run, failed(context))
@@ -110,8 +116,10 @@ def _noting(deployment: Deployment, status: dg.DefaultSensorStatus) -> dg.Sensor
 
 
 def _is_ours(deployment: Deployment, run: dg.DagsterRun) -> bool:
-    """Whether a run works for this profile: by its job's name, or by its assets."""
+    """Whether a run works for this profile, by its job's name or its assets; freshness is judged at every look."""
     name = deployment.profile.name
+    if run.job_name == freshness_job_name(deployment):
+        return False
     assets = run.asset_selection or ()
     checks = run.asset_check_selection or ()
     keys = [*assets, *(check.asset_key for check in checks)]

@@ -58,7 +58,7 @@ def sentence(state: Judgement) -> str:
     table = state.table
     newest = f"newest published day {table.newest_published or 'none'}, newest due day {table.newest_due}"
     return f"{state.state}: {newest}" + "".join(
-        f"; {len(one.missing)} due days are missing in the {target}, the oldest {one.missing[0]}"
+        f"; {len(one.missing)} due days are missing {target}, the oldest {one.missing[0]}"
         for target, one in state.targets.items()
         if one.missing
     )
@@ -71,7 +71,7 @@ def _metadata(state: Judgement, withdrawn: Mapping[dt.date, str], now: dt.dateti
         "newest_published": str(state.table.newest_published or "none"),
         "missing": ", ".join(str(day) for day in state.missing[:40]) or "none",
         "num_missing": len(state.missing),
-        **{f"missing_in_{target}": len(one.missing) for target, one in state.targets.items()},
+        **{f"missing_{target}": len(one.missing) for target, one in state.targets.items()},
         "late_sources": "; ".join(f"{day}: its source {why}" for day, why in state.late.items()) or "none",
         "not_counted": "; ".join(f"{day} {why}" for day, why in state.standing.unproven.items()) or "none",
         "withdrawn": "; ".join(f"{day}: {why}" for day, why in withdrawn.items()) or "none",

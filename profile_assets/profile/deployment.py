@@ -119,9 +119,12 @@ class Deployment:
     def watch(self) -> Watch:
         """What the alerts look at, and who is told."""
         alerts = self.profile.alerts
-        channels = tuple(ChannelSettings(**dict(channel)) for channel in alerts.channels)
+        channels = (
+            *(ChannelSettings(url_env=name) for name in alerts.urls_env),
+            *(ChannelSettings(**dict(channel)) for channel in alerts.channels),
+        )
         metrics = None if alerts.metrics_file is None else self.root / alerts.metrics_file
-        fields = {**dict(alerts), "channels": channels, "metrics_file": metrics}
+        fields = {**alerts.model_dump(exclude={"urls_env"}), "channels": channels, "metrics_file": metrics}
         return Watch(
             layout=self.layout,
             rule=self.due_rule,

@@ -229,7 +229,7 @@ class Export(_Part):
 
 
 class AlertChannel(_Part):
-    """Somebody who is told. The addresses themselves are secrets and stay in the environment."""
+    """Somebody who is told of some things. The addresses themselves are secrets and stay in the environment."""
 
     url_env: _Variable = Field(description="the environment variable with an Apprise URL, or several between blanks")
     min_severity: Literal["info", "warning", "error"] = Field("info", description="nothing below it goes there")
@@ -237,9 +237,12 @@ class AlertChannel(_Part):
 
 
 class Alerts(_Part):
-    """What is told, and how. With a channel, the sensors of alerts are on from the start."""
+    """Who is told, and how. Where anybody is, the sensors of alerts are on from the start."""
 
-    channels: tuple[AlertChannel, ...] = Field((), description="who is told")
+    urls_env: tuple[_Variable, ...] = Field(
+        (), description="environment variables with Apprise URLs, several between blanks: told of everything"
+    )
+    channels: tuple[AlertChannel, ...] = Field((), description="others, who are told of some things")
     morning_hour: int | None = Field(
         None, ge=0, le=23, description="local hour from which one line says that all is well, each day; none never"
     )

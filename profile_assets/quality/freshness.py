@@ -17,6 +17,7 @@ from profile_assets.errors import ProfileAssetsError
 from profile_assets.quality.standing import Standing, standing
 from profile_assets.storage.days import as_utc, wall_clock, zone
 from profile_assets.storage.layout import Layout
+from profile_assets.storage.published import OFFLINE, ONLINE
 from profile_assets.users.source import SourceSettings
 from profile_assets.users.taking import sighted
 
@@ -93,8 +94,8 @@ class Judgement:
 
     @property
     def targets(self) -> Mapping[str, Freshness]:
-        """By the name that readers know: "table", "lookups"."""
-        return {"table": self.table} | ({} if self.lookups is None else {"lookups": self.lookups})
+        """By the names that publish records have for them."""
+        return {OFFLINE: self.table} | ({} if self.lookups is None else {ONLINE: self.lookups})
 
     @property
     def state(self) -> State:

@@ -15,6 +15,7 @@ from profile_assets.alerts.outbox import MOST_LETTERS
 from profile_assets.alerts.settings import ChannelSettings
 from profile_assets.alerts.watch import Runs, look
 from profile_assets.storage.outcomes import Outcome
+from profile_assets.storage.records import Manifest
 
 ONE_DAY = dt.timedelta(days=1)
 FIRST = dt.date(2026, 3, 1)
@@ -161,8 +162,8 @@ def test_a_due_day_that_is_not_online_is_stale_there_and_a_missing_one_is_told_o
     days.publish(FIRST + ONE_DAY, online="pending")
     days.deliver(FIRST + 2 * ONE_DAY)
     assert told(watch(has_lookups=True), at(FIRST + 3 * ONE_DAY, 5)) == [
-        "[ERROR] risk: stale, 2026-03-02 is not online",
         "[ERROR] risk: stale, 2026-03-03 is not published",
+        "[ERROR] risk: stale, 2026-03-02 is not online",
     ]
 
 
@@ -184,6 +185,28 @@ def test_drift_that_only_warns_is_told_once_while_it_lasts(days, watch, at, told
             ][n]
         )
     assert "user_scores: PSI of pay" in endpoint.received[0]["message"]
+
+
+def land(days, day: dt.date, read: int, quarantined: int) -> None:
+    """A committed landing of a day."""
+    facts = {"read": read, "quarantined": quarantined, "reasons": {"null id": quarantined}}
+    manifest = Manifest(stage="raw_users", day=str(day), files=(), made_from={}, facts=facts)
+    path = days.layout.manifest("raw_users", day)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(manifest.to_json()))
+
+
+def test_many_rows_set_aside_are_told_once_while_they_last(days, watch, at, told, endpoint):
+    now = at(FIRST, 23)
+    land(days, FIRST - ONE_DAY, 1000, 10)
+    assert told(watch(max_quarantine_rate=0.01), now) == []
+    land(days, FIRST, 1000, 11)
+    assert told(watch(max_quarantine_rate=0.01), now) == ["[WARNING] risk: many rows of 2026-03-01 were set aside"]
+    assert "11 of 1,000 rows set aside (1.10%, warned above 1.00%): 11 null id" in endpoint.received[0]["message"]
+    land(days, FIRST, 1000, 12)
+    assert told(watch(max_quarantine_rate=0.01), now) == []
+    land(days, FIRST, 1000, 0)
+    assert told(watch(max_quarantine_rate=0), now) == ["[RECOVERED] risk: few rows are set aside again"]
 
 
 # --- failed runs -------------------------------------------------------------------------------------
@@ -291,7 +314,7 @@ def test_the_state_moves_only_after_delivery_and_the_message_comes_once(fault, d
     for minute in range(0, 20, 5):
         seen = look(watch(), now=now + minute * MINUTE, environment={"ALERTS": away})
         assert (seen.delivered, seen.waiting) == (0, 1)
-        assert state(days) == [("table", False)]
+        assert state(days) == [("offline", False)]
     tries = books.read(days.layout).channels["ALERTS"].failed
     assert tries == {"429": 1, "404": 2}.get(fault, 4)
     endpoint.reply.is_slow, endpoint.reply.status = False, 200
@@ -299,7 +322,7 @@ def test_the_state_moves_only_after_delivery_and_the_message_comes_once(fault, d
     look(watch(), now=now + 50 * MINUTE, environment={"ALERTS": here})
     later = look(watch(), now=now + 90 * MINUTE, environment={"ALERTS": here})
     assert later.waiting == 0
-    assert state(days) == [("table", True)]
+    assert state(days) == [("offline", True)]
     assert endpoint.titles() == ["[ERROR] risk: stale, 2026-03-01 is not published"]
     assert secret not in caplog.text + (days.layout.alerts / "book.json").read_text()
 
@@ -336,7 +359,7 @@ def test_a_channel_that_is_away_keeps_no_other_waiting(days, watch, at, endpoint
     for minute in range(5):
         look(watch(*channels), now=at(FIRST + ONE_DAY, 4) + minute * MINUTE, environment=environment)
     assert len(endpoint.received) == 1
-    assert state(days) == [("table", True)]
+    assert state(days) == [("offline", True)]
 
 
 def test_severities_and_kinds_are_routed(days, watch, at, endpoint):
@@ -408,7 +431,7 @@ def test_without_a_channel_everything_is_logged_and_remembered(days, watch, at, 
     look(watching, now=at(FIRST + ONE_DAY, 4), environment={})
     look(watching, now=at(FIRST + ONE_DAY, 5), environment={})
     assert caplog.text.count("stale, 2026-03-01 is not published") == 1
-    assert state(days) == [("table", True)]
+    assert state(days) == [("offline", True)]
 
 
 def test_a_damaged_book_is_set_aside(days, watch, at, told):
@@ -430,7 +453,7 @@ def test_a_look_that_dies_after_a_delivery_does_not_tell_twice(days, watch, at, 
         with pytest.raises(KeyboardInterrupt):
             told(watch(), at(FIRST + ONE_DAY, 4))
     assert told(watch(), at(FIRST + ONE_DAY, 4)) == []
-    assert state(days) == [("table", True)]
+    assert state(days) == [("offline", True)]
 
 
 # --- morning, heartbeat ------------------------------------------------------------------------------

@@ -40,11 +40,11 @@ def test_the_numbers_of_a_stale_table(days, watch, at, endpoint):
     found = numbers(text)
     assert "s3cr3tt0k3n" not in text
     assert {
-        'stale,target="table"': 1,
-        'missing_days,target="table"': 2,
-        'missing_days,target="lookups"': 2,
+        'stale,target="offline"': 1,
+        'missing_days,target="offline"': 2,
+        'missing_days,target="online"': 2,
         "newest_due_day_timestamp_seconds": at(FIRST + 3 * ONE_DAY, 0).timestamp(),
-        'newest_published_day_timestamp_seconds,target="table"': at(FIRST + ONE_DAY, 0).timestamp(),
+        'newest_published_day_timestamp_seconds,target="offline"': at(FIRST + ONE_DAY, 0).timestamp(),
         "late_sources": 2,
         "published_rows": 23570,
         "run_seconds": 12.5,
@@ -70,4 +70,4 @@ def test_the_file_may_lie_elsewhere_and_nothing_lies_beside_it(watch, at, tmp_pa
     for _ in range(2):
         look(watch(metrics_file=path), now=at(FIRST, 5), environment={})
     assert [one.name for one in path.parent.iterdir()] == ["risk.prom"]
-    assert 'stale{profile="risk",target="table"} 0' in path.read_text()
+    assert 'stale{profile="risk",target="offline"} 0' in path.read_text()
