@@ -15,12 +15,14 @@ from profile_assets.cli import app
 def test_the_commands_are_these():
     group = typer.main.get_group(app)
     assert sorted(group.commands) == [
+        "alert-test",
         "backfill",
         "check",
         "demo",
         "fields",
         "freshness",
         "lookup",
+        "metrics",
         "online",
         "plan",
         "publish",
@@ -96,3 +98,68 @@ def test_a_day_that_is_not_published_cannot_be_withdrawn(tmp_path):
     done = run("withdraw", "2026-01-05", "--why", "wrong", PROFILE_DATA=str(tmp_path))
     assert done.returncode == 1
     assert "2026-01-05 is not published" in done.stderr
+
+
+STALE = """
+name = "risk"
+time_zone = "UTC"
+start_day = 2026-01-05
+[source]
+path = "in/{day}"
+ready = "_SUCCESS"
+[contract]
+id = "account"
+[[contract.columns]]
+name = "balance"
+type = "float64"
+[model]
+features = [{ name = "balance" }]
+[alerts]
+urls_env = ["CHAT", "UNSET"]
+"""
+
+
+def test_freshness_names_the_oldest_missing_day_of_each_target_and_late_sources(tmp_path):
+    profile = tmp_path / "risk.toml"
+    profile.write_text(STALE)
+    done = run("freshness", PROFILE_DATA=str(tmp_path), PROFILE_CONFIG=str(profile))
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (1, "")
+    assert lines[0].endswith("; oldest missing day 2026-01-05")
+    assert lines[1].startswith("  offline: stale, newest None, ")
+    assert lines[2].startswith("  online: stale, newest None, ")
+    assert lines[-1].endswith(": its source has no _SUCCESS")
+
+
+def test_freshness_before_the_first_due_day_is_no_alarm(tmp_path):
+    profile = tmp_path / "risk.toml"
+    profile.write_text(STALE.replace("2026-01-05", "2999-01-05"))
+    done = run("freshness", PROFILE_DATA=str(tmp_path), PROFILE_CONFIG=str(profile))
+    assert (done.returncode, done.stdout.split(":")[0]) == (0, "not_started")
+
+
+def test_alert_test_says_of_each_channel_what_came_back_and_no_secret(tmp_path):
+    profile = tmp_path / "risk.toml"
+    profile.write_text(STALE)
+    named = {"PROFILE_DATA": str(tmp_path), "PROFILE_CONFIG": str(profile), "NO_PROXY": "127.0.0.1"}
+    done = run("alert-test", **named, CHAT="json://127.0.0.1:1/s3cr3tt0k3n nosuch://s3cr3tt0k3n")
+    assert done.returncode == 1
+    assert "✗ CHAT: later, ConnectionError: Connection refused" in done.stdout
+    assert "✗ CHAT[2]: refused, Apprise cannot use an address of the kind 'nosuch'" in done.stdout
+    assert "✗ UNSET: refused, its environment variable is not set" in done.stdout
+    assert "s3cr3tt0k3n" not in done.stdout + done.stderr
+
+
+def test_alert_test_without_a_channel_says_how_to_name_one(tmp_path):
+    done = run("alert-test", PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert "the profile purchase_30d names no channel" in done.stderr
+
+
+def test_metrics_are_printed_or_written(tmp_path):
+    printed = run("metrics", PROFILE_DATA=str(tmp_path))
+    assert 'profile_assets_stale{profile="purchase_30d",target="offline"} 1' in printed.stdout
+    written = run("metrics", "--write", PROFILE_DATA=str(tmp_path))
+    path = tmp_path / "purchase_30d" / "metrics" / "purchase_30d.prom"
+    assert written.stdout.strip() == str(path)
+    assert 'profile_assets_stale{profile="purchase_30d",target="offline"} 1' in path.read_text()

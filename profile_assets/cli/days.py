@@ -35,20 +35,6 @@ def backfill(
 
 
 @app.command()
-def freshness() -> None:
-    """Is the newest due day published? Exit status 0 fresh, 1 stale, for cron where the Dagster daemon is dead."""
-    from profile_assets.profile import load_deployment
-    from profile_assets.quality.freshness import freshness as judge
-    from profile_assets.storage.published import published_days
-
-    deployment = load_deployment()
-    state = judge(dt.datetime.now(dt.UTC), deployment.due_rule, published_days(deployment.layout))
-    oldest = f"; oldest missing day {state.missing[0]}" if state.missing else ""
-    typer.echo(f"{state.state}: newest due day {state.newest_due}, newest published {state.newest_published}{oldest}")
-    raise typer.Exit(1 if state.state == "stale" else 0)
-
-
-@app.command()
 def release(
     day: Day, why: Why, check: Annotated[str, typer.Option("--check", help="The check that it failed.")], by: By = None
 ) -> None:

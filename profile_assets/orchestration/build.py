@@ -6,6 +6,7 @@ import warnings
 
 import dagster as dg
 
+from profile_assets.orchestration.alerting import alert_sensors
 from profile_assets.orchestration.arrivals import demo_arrivals
 from profile_assets.orchestration.assets import daily_assets
 from profile_assets.orchestration.jobs import (
@@ -48,7 +49,7 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 freshness_hourly(deployment, freshness),
                 source_check_daily(deployment, source_checks),
             ],
-            sensors=[source_ready(deployment, day)],
+            sensors=[source_ready(deployment, day), *alert_sensors(deployment)],
             executor=dg.in_process_executor,
         )
     return own if deployment.profile.replay is None else dg.Definitions.merge(own, demo_arrivals(deployment))

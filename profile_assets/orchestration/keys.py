@@ -32,5 +32,13 @@ def redo_job_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_redo_restated"
 
 
+def alerts_sensor_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_alerts"
+
+
+def run_failures_sensor_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_run_failures"
+
+
 def source_sensor_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_source_ready"

@@ -14,9 +14,8 @@ import dagster as dg
 from profile_assets.orchestration.keys import PUBLISHED, key_of
 from profile_assets.orchestration.shell import dagster_errors
 from profile_assets.profile import Deployment
-from profile_assets.quality.freshness import Freshness, freshness
+from profile_assets.quality.freshness import Judgement
 from profile_assets.storage.layout import EXPORT
-from profile_assets.storage.published import published_days
 from profile_assets.storage.withdrawals import withdrawn_days
 
 
@@ -33,17 +32,17 @@ def published_scores(deployment: Deployment) -> dg.AssetSpec:
 
 
 def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
-    """Is the newest due day published?"""
+    """Is every due day published, in the table and in the lookups?"""
 
     @dg.asset_check(
         asset=key_of(deployment, PUBLISHED),
         name="fresh",
-        description="The newest day that is due is published; judged from the published table itself.",
+        description="Every due day is published, under a verdict that let it through; judged from what readers see.",
     )
     def fresh(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         with dagster_errors(context):
             now = dt.datetime.now(dt.UTC)
-            state = freshness(now, deployment.due_rule, published_days(deployment.layout))
+            state = deployment.watch.judge(now)
             withdrawn = withdrawn_days(deployment.layout)
         return dg.AssetCheckResult(
             passed=state.state != "stale", description=sentence(state), metadata=_metadata(state, withdrawn, now)
@@ -52,21 +51,29 @@ def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
     return fresh
 
 
-def sentence(state: Freshness) -> str:
+def sentence(state: Judgement) -> str:
     """The state in words."""
     if state.state == "not_started":
         return "not started: no day is due yet"
-    newest = f"newest published day {state.newest_published or 'none'}, newest due day {state.newest_due}"
-    return f"{state.state}: {newest}" + (f"; {len(state.missing)} due days are missing" if state.missing else "")
+    table = state.table
+    newest = f"newest published day {table.newest_published or 'none'}, newest due day {table.newest_due}"
+    return f"{state.state}: {newest}" + "".join(
+        f"; {len(one.missing)} due days are missing {target}, the oldest {one.missing[0]}"
+        for target, one in state.targets.items()
+        if one.missing
+    )
 
 
-def _metadata(state: Freshness, withdrawn: Mapping[dt.date, str], now: dt.datetime) -> dict[str, str | int]:
+def _metadata(state: Judgement, withdrawn: Mapping[dt.date, str], now: dt.datetime) -> dict[str, str | int]:
     return {
         "state": state.state,
-        "newest_due": str(state.newest_due or "none"),
-        "newest_published": str(state.newest_published or "none"),
+        "newest_due": str(state.table.newest_due or "none"),
+        "newest_published": str(state.table.newest_published or "none"),
         "missing": ", ".join(str(day) for day in state.missing[:40]) or "none",
         "num_missing": len(state.missing),
+        **{f"missing_{target}": len(one.missing) for target, one in state.targets.items()},
+        "late_sources": "; ".join(f"{day}: its source {why}" for day, why in state.late.items()) or "none",
+        "not_counted": "; ".join(f"{day} {why}" for day, why in state.standing.unproven.items()) or "none",
         "withdrawn": "; ".join(f"{day}: {why}" for day, why in withdrawn.items()) or "none",
         "asked_at": now.isoformat(timespec="seconds"),
     }

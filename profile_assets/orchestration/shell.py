@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from profile_assets.errors import GateError, PermanentError, TransientError
+from profile_assets.orchestration.failures import GATE
 from profile_assets.quality.gates import Baselines
 from profile_assets.storage import verdicts
 from profile_assets.storage.atomic import locked
@@ -201,5 +202,6 @@ def stop_if_failed(verdict: StageVerdict, day: dt.date) -> None:
         reasons = "".join(f"\n  {outcome.check} ({outcome.result}): {outcome.detail}" for outcome in stopped)
         raise dg.Failure(
             description=f"{stage} of {day} did not pass:{reasons}\n" + left.format(day=day, check=stopped[0].check),
+            metadata={GATE: stage},
             allow_retries=False,
         )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from profile_assets.alerts.settings import AlertSettings, ChannelSettings
+from profile_assets.alerts.watch import Watch
 from profile_assets.errors import ProfileError
 from profile_assets.feature_store.settings import BucketSettings, ExportSettings, OnlineSettings
 from profile_assets.features.spec import FeatureSettings
@@ -112,6 +114,24 @@ class Deployment:
         online = None if export.online.store == "none" else OnlineSettings(**dict(export.online))
         bucket = None if export.bucket is None else BucketSettings(**dict(export.bucket))
         return ExportSettings(offline=export.offline, columns=export.columns, online=online, bucket=bucket)
+
+    @property
+    def watch(self) -> Watch:
+        """What the alerts look at, and who is told."""
+        alerts = self.profile.alerts
+        channels = (
+            *(ChannelSettings(url_env=name) for name in alerts.urls_env),
+            *(ChannelSettings(**dict(channel)) for channel in alerts.channels),
+        )
+        metrics = None if alerts.metrics_file is None else self.root / alerts.metrics_file
+        fields = {**alerts.model_dump(exclude={"urls_env"}), "channels": channels, "metrics_file": metrics}
+        return Watch(
+            layout=self.layout,
+            rule=self.due_rule,
+            source=self.source,
+            has_lookups=self.export.online is not None,
+            settings=AlertSettings(**fields),
+        )
 
     def today(self) -> dt.date:
         """The date in the profile's zone."""

@@ -9,6 +9,7 @@ from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from profile_assets.alerts.settings import Kind
 from profile_assets.users.contract import parse_type
 from profile_assets.users.source import parse_ready
 
@@ -227,10 +228,36 @@ class Export(_Part):
     bucket: Bucket | None = Field(None, description="the table once more on S3")
 
 
-class Alerts(_Part):
-    """Who is told. The addresses themselves are secrets and stay in the environment."""
+class AlertChannel(_Part):
+    """Somebody who is told of some things. The addresses themselves are secrets and stay in the environment."""
 
-    urls_env: tuple[str, ...] = Field((), description="environment variables with Apprise URLs; nothing is sent yet")
+    url_env: _Variable = Field(description="the environment variable with an Apprise URL, or several between blanks")
+    min_severity: Literal["info", "warning", "error"] = Field("info", description="nothing below it goes there")
+    kinds: tuple[Kind, ...] = Field((), description="only these kinds of alerts go there, see docs/alerts.md; all")
+
+
+class Alerts(_Part):
+    """Who is told, and how. Where anybody is, the sensors of alerts are on from the start."""
+
+    urls_env: tuple[_Variable, ...] = Field(
+        (), description="environment variables with Apprise URLs, several between blanks: told of everything"
+    )
+    channels: tuple[AlertChannel, ...] = Field((), description="others, who are told of some things")
+    morning_hour: int | None = Field(
+        None, ge=0, le=23, description="local hour from which one line says that all is well, each day; none never"
+    )
+    group_minutes: float = Field(5, ge=0, description="failed runs are told together once none failed for so long")
+    pending_minutes: float = Field(30, ge=0, description="minutes after which a target that is pending is told")
+    max_quarantine_rate: float = Field(
+        0.005, ge=0, le=1, description="above this share of rows set aside there is a warning; the day goes on"
+    )
+    ui_url: str | None = Field(None, description="where people find the Dagster UI, for links: https://dagster.example")
+    heartbeat_url_env: _Variable | None = Field(
+        None, description="the environment variable with an http address that is called at every look"
+    )
+    metrics_file: str | None = Field(
+        None, description="the Prometheus textfile; under PROFILE_DATA; default <name>/metrics/<name>.prom"
+    )
 
 
 class Profile(_Part):

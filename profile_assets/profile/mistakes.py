@@ -21,7 +21,7 @@ from profile_assets.storage.stages import ID_COLUMN
 from profile_assets.users.contract import Column, parse_type
 from profile_assets.users.query_text import asks_for_day
 
-_SECRETS = ("url_env",)  # where somebody may have written the URL itself
+_SECRETS = frozenset(("url_env", "urls_env", "heartbeat_url_env"))  # where somebody may have written the URL itself
 TABLE_COLUMNS = (*SCHEMA.names, PARTITION_COLUMN)
 TAKEN_NAMES = ("bench", "dagster", "demo", "generated")  # what else lies under PROFILE_DATA
 NOT_FEATURES = ("date", "timestamp", "list")
@@ -39,7 +39,7 @@ def _field_mistake(entry: Mapping[str, Any]) -> str:
     if entry["type"] == "extra_forbidden":
         return f"{path}: no such field{_near(entry['loc'])}"
     message = entry["msg"].removeprefix("Value error, ")
-    got = "" if entry["loc"][-1] in _SECRETS else f" (got {entry['input']!r})"
+    got = "" if _SECRETS & set(entry["loc"]) else f" (got {entry['input']!r})"
     return f"{path}: {message}{got}; it is {_description(entry['loc'])}"
 
 
@@ -90,6 +90,7 @@ def joint_mistakes(raw: Mapping[str, Any]) -> list[str]:
         *_feature_mistakes(raw),
         *_training_mistakes(raw),
         *_export_mistakes(raw),
+        *_alert_mistakes(raw),
     ]
 
 
@@ -236,3 +237,18 @@ def _export_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
             yield f"export.columns[{index}]: {name!r} is no column of the contract; {hint}"
         if name in names[:index]:
             yield f"export.columns[{index}]: {name!r} stands twice; keep one"
+
+
+def _alert_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
+    """A variable is one channel: of two it would not be known which one failed."""
+    alerts = _table(raw, "alerts")
+    named = alerts.get("urls_env")
+    names = [(f"alerts.urls_env[{n}]", one) for n, one in enumerate(named if isinstance(named, list) else [])]
+    names += [
+        (f"alerts.channels[{n}].url_env", one.get("url_env")) for n, one in enumerate(_tables(alerts.get("channels")))
+    ]
+    seen: list[Any] = []
+    for path, name in names:
+        if name in seen:
+            yield f"{path}: that variable is named twice; keep one"
+        seen.append(name)

@@ -1,19 +1,31 @@
 """Is what readers see as new as it should be? Judged from the published days and the clock, never from runs.
 
 A day is due at its end + the schedule's hour + a grace, on the wall clock of the profile's zone. The table is stale
-while any due day is not published: a later day, or a backfill of another, does not hide it.
+while any due day is not published under a verdict that passed or was released: a later day, or a backfill of another,
+does not hide it. Lookups serve one day, and are stale while a due day is newer. `judge_freshness` is the one judgement
+that the asset check, the alerts and the command share.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+from profile_assets.errors import ProfileAssetsError
+from profile_assets.quality.standing import Standing, standing
 from profile_assets.storage.days import as_utc, wall_clock, zone
+from profile_assets.storage.layout import Layout
+from profile_assets.storage.published import OFFLINE, ONLINE
+from profile_assets.users.source import SourceSettings
+from profile_assets.users.taking import sighted
 
 ONE_DAY = dt.timedelta(days=1)
+SOURCES_LOOKED_AT = 7
+"""The newest missing days whose source is looked at: older ones do not start by themselves."""
+
+State = Literal["fresh", "stale", "not_started"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +42,7 @@ class DueRule:
 class Freshness:
     """`missing` holds every due day that is not published, oldest first."""
 
-    state: Literal["fresh", "stale", "not_started"]
+    state: State
     newest_due: dt.date | None
     newest_published: dt.date | None
     missing: tuple[dt.date, ...]
@@ -65,3 +77,68 @@ def freshness(now: dt.datetime, rule: DueRule, published: Sequence[dt.date]) -> 
         newest_published=newest_published,
         missing=missing,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """Freshness of each target: the table, and the lookups where the profile has them (else None).
+
+    `late` are missing days of the table that have no source yet, with what each waits for; the other two fields of
+    `standing` say which days the table has and why some of them do not count.
+    """
+
+    table: Freshness
+    lookups: Freshness | None
+    standing: Standing
+    late: Mapping[dt.date, str] = field(default_factory=dict)
+
+    @property
+    def targets(self) -> Mapping[str, Freshness]:
+        """By the names that publish records have for them."""
+        return {OFFLINE: self.table} | ({} if self.lookups is None else {ONLINE: self.lookups})
+
+    @property
+    def state(self) -> State:
+        """Stale where any target is."""
+        return "stale" if any(one.state == "stale" for one in self.targets.values()) else self.table.state
+
+    @property
+    def missing(self) -> tuple[dt.date, ...]:
+        """Every due day that some target lacks, oldest first."""
+        return tuple(sorted({day for one in self.targets.values() for day in one.missing}))
+
+
+def judge_freshness(
+    layout: Layout, rule: DueRule, now: dt.datetime, *, has_lookups: bool, source: SourceSettings | None = None
+) -> Judgement:
+    """The freshness of what is on disk at `now`, an aware moment; with `source`, also why days are missing upstream."""
+    stands = standing(layout)
+    table = freshness(now, rule, stands.days)
+    lookups = _lookups(now, rule, stands.served) if has_lookups else None
+    late = {} if source is None else _late(source, table.missing[-SOURCES_LOOKED_AT:], stands.days_in_table, now)
+    return Judgement(table=table, lookups=lookups, standing=stands, late=late)
+
+
+def _lookups(now: dt.datetime, rule: DueRule, served: dt.date | None) -> Freshness:
+    """Lookups serve one day: every due day up to it is as good as there, and every newer one is missing."""
+    due = freshness(now, rule, [])
+    missing = tuple(day for day in due.missing if served is None or day > served)
+    state: State = due.state if due.state == "not_started" else "stale" if missing else "fresh"
+    return Freshness(state=state, newest_due=due.newest_due, newest_published=served, missing=missing)
+
+
+def _late(
+    source: SourceSettings, missing: Sequence[dt.date], in_table: Collection[dt.date], now: dt.datetime
+) -> dict[dt.date, str]:
+    """What each missing day's source waits for, of those that are not ready; words that follow "its source"."""
+    found: dict[dt.date, str] = {}
+    for day in missing:
+        if day in in_table:
+            continue  # it was read once: something else is wrong with it
+        try:
+            waits_for = sighted(source, day, now).waits_for
+        except ProfileAssetsError as error:
+            waits_for = f"cannot be looked at: {error.what}"
+        if waits_for is not None:
+            found[day] = waits_for
+    return found

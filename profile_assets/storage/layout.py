@@ -86,6 +86,16 @@ class Layout:
         return self.withdrawals / f"{day.isoformat()}.json"
 
     @property
+    def alerts(self) -> Path:
+        """What is remembered of alerts: open episodes, letters that wait, the heartbeat."""
+        return self.home / "alerts"
+
+    @property
+    def metrics(self) -> Path:
+        """The numbers that Prometheus reads."""
+        return self.home / "metrics" / f"{self.name}.prom"
+
+    @property
     def models(self) -> Path:
         return self.home / "models"
 

@@ -96,11 +96,20 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
     assert schedules["purchase_30d_nightly"].default_status == dg.DefaultScheduleStatus.STOPPED
 
 
-def test_the_sensor(definitions: dg.Definitions):
+def test_the_sensors(definitions: dg.Definitions):
     sensors = {sensor.name: sensor for sensor in definitions.get_repository_def().sensor_defs}
-    assert set(sensors) == {"purchase_30d_source_ready"}
+    assert set(sensors) == {"purchase_30d_source_ready", "purchase_30d_alerts", "purchase_30d_run_failures"}
+    assert {sensor.default_status for sensor in sensors.values()} == {dg.DefaultSensorStatus.STOPPED}
     assert sensors["purchase_30d_source_ready"].default_status == dg.DefaultSensorStatus.STOPPED
     assert sensors["purchase_30d_source_ready"].job_name == "purchase_30d_day"
+
+
+def test_with_a_channel_the_sensors_of_alerts_are_on_from_the_start(tmp_path):
+    path = tmp_path / "told.toml"
+    path.write_text(default_profile().read_text() + '\n[[alerts.channels]]\nurl_env = "ALERTS"\n')
+    repository = build_definitions(load_deployment(path, environment={})).get_repository_def()
+    running = {one.name for one in repository.sensor_defs if one.default_status == dg.DefaultSensorStatus.RUNNING}
+    assert running == {"purchase_30d_alerts", "purchase_30d_run_failures"}
 
 
 def test_the_nights_run_is_yesterdays_partition(tmp_path):

@@ -279,3 +279,18 @@ def test_a_profile_that_could_not_work_is_refused(
     write: Callable[[str], Path], minimal: str, old: str, new: str, expected: str
 ):
     assert expected in mistakes_of(write(minimal.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    "alerts",
+    [
+        'urls_env = ["slack://s3cr3tt0k3n"]',
+        'heartbeat_url_env = "https://beat.example/s3cr3tt0k3n"',
+        '[[alerts.channels]]\nurl_env = "slack://s3cr3tt0k3n"',
+        '[[alerts.channels]]\nurl = "slack://s3cr3tt0k3n"',
+    ],
+)
+def test_an_address_written_into_the_profile_is_not_repeated(write: Callable[[str], Path], minimal: str, alerts: str):
+    text = mistakes_of(write(f"{minimal}\n[alerts]\n{alerts}\n"))
+    assert "mistake(s)" in text
+    assert "s3cr3tt0k3n" not in text

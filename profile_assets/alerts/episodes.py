@@ -1,0 +1,171 @@
+"""What was told and is not over: each thing that is wrong is told once when it begins and once when it is over.
+
+Days that are missing in a row are one episode; a day that goes missing after one that was there begins another, so that
+an old hole nobody fills does not keep later ones quiet. Pure: problems and open episodes in, what to tell out.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from profile_assets.alerts.alert import Alert, days_in_words, lines_of
+from profile_assets.alerts.problems import Problem
+from profile_assets.alerts.settings import SEVERITIES, Kind, Severity
+from profile_assets.storage.published import OFFLINE, ONLINE
+
+ONE_DAY = dt.timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    """`days` are those still wrong, `all_days` those that ever were. `letter` is the letter that tells of it, and
+    `is_told` whether any channel took that.
+    """
+
+    topic: str
+    kind: Kind
+    severity: Severity
+    days: tuple[dt.date, ...]
+    all_days: tuple[dt.date, ...]
+    since: str
+    letter: str
+    is_told: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        days = {name: [day.isoformat() for day in getattr(self, name)] for name in ("days", "all_days")}
+        return {**self.__dict__, **days}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Episode:
+        days = {name: tuple(map(dt.date.fromisoformat, value[name])) for name in ("days", "all_days")}
+        return cls(**{**value, **days})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """The episodes that stay open, and by topic the problems that begin one and the episodes that are over."""
+
+    going_on: tuple[Episode, ...]
+    begun: Mapping[str, tuple[Problem, ...]]
+    over: Mapping[str, tuple[Episode, ...]]
+
+
+def step(episodes: Sequence[Episode], problems: Sequence[Problem]) -> Step:
+    """Sort every problem into an open episode or a new one."""
+    days: list[set[dt.date]] = [set() for _ in episodes]
+    begun: dict[str, list[Problem]] = {}
+    for problem in sorted(problems, key=lambda one: (one.topic, one.day)):
+        home = next((n for n, one in enumerate(episodes) if _belongs(problem, one, days[n])), None)
+        if home is None:
+            begun.setdefault(problem.topic, []).append(problem)
+        else:
+            days[home].add(problem.day)
+    over: dict[str, list[Episode]] = {}
+    for one, found in zip(episodes, days, strict=True):
+        if not found:
+            over.setdefault(one.topic, []).append(one)
+    going_on = (
+        replace(one, days=tuple(sorted(found)), all_days=tuple(sorted({*one.all_days, *found})))
+        for one, found in zip(episodes, days, strict=True)
+        if found
+    )
+    return Step(
+        going_on=tuple(going_on),
+        begun={topic: tuple(found) for topic, found in begun.items()},
+        over={topic: tuple(found) for topic, found in over.items()},
+    )
+
+
+def _belongs(problem: Problem, episode: Episode, joined: set[dt.date]) -> bool:
+    if problem.topic != episode.topic:
+        return False
+    known = {*episode.days, *joined}
+    return not problem.is_chained or problem.day in known or problem.day - ONE_DAY in known
+
+
+def episodes_of(problems: Sequence[Problem], letter: str) -> list[Episode]:
+    """The episodes that these problems of one topic begin: one for each run of days."""
+    runs: list[list[Problem]] = []
+    for problem in problems:
+        if runs and (not problem.is_chained or problem.day - runs[-1][-1].day <= ONE_DAY):
+            runs[-1].append(problem)
+        else:
+            runs.append([problem])
+    worst = _worst(problems)
+    return [
+        Episode(
+            topic=run[0].topic,
+            kind=worst.kind,
+            severity=worst.severity,
+            days=tuple(one.day for one in run),
+            all_days=tuple(one.day for one in run),
+            since=run[0].since,
+            letter=letter,
+        )
+        for run in runs
+    ]
+
+
+def _worst(problems: Sequence[Problem]) -> Problem:
+    """The one that names the message: the most severe; of late sources and other causes, the other."""
+    return max(problems, key=lambda one: (SEVERITIES.index(one.severity), one.kind != "source_late"))
+
+
+def beginning(name: str, problems: Sequence[Problem], *, raised_at: str, link: str) -> Alert:
+    """One alert for all problems of a topic that began together."""
+    worst = _worst(problems)
+    days = tuple(one.day for one in problems)
+    return Alert(
+        kind=worst.kind,
+        severity=worst.severity,
+        title=f"{name}: {_title(worst, days)}",
+        days=days,
+        what=lines_of({one.day: one.reason for one in problems}),
+        since=problems[0].since,
+        remedy=worst.remedy,
+        link=link,
+        raised_at=raised_at,
+    )
+
+
+def _title(worst: Problem, days: Sequence[dt.date]) -> str:
+    told = days_in_words(days)
+    is_one = len(set(days)) == 1
+    place = "online" if worst.topic == ONLINE else "published"
+    return {
+        "stale": f"stale, {told} {'is' if is_one else 'are'} not {place}",
+        "source_late": f"stale, the source of {told} is late",
+        "pending_target": f"{told} {'waits' if is_one else 'wait'} to go online",
+        "quarantine": f"many rows of {told} were set aside",
+        "drift": f"{worst.topic.removeprefix('drift ')} warns on {told}",
+    }.get(worst.kind, f"{worst.kind.replace('_', ' ')}, {told}")
+
+
+def ending(name: str, episodes: Sequence[Episode], *, raised_at: str, link: str) -> Alert:
+    """One alert for all episodes of a topic that were over together."""
+    worst = max(episodes, key=lambda one: SEVERITIES.index(one.severity))
+    days = tuple(sorted({day for one in episodes for day in one.all_days}))
+    return Alert(
+        kind=worst.kind,
+        severity=worst.severity,
+        title=f"{name}: {_over(worst, days)}",
+        days=days,
+        what="It is over; nothing needs to be done.",
+        since=f"{min(one.since for one in episodes)}, until {raised_at}",
+        link=link,
+        is_recovery=True,
+    )
+
+
+def _over(worst: Episode, days: Sequence[dt.date]) -> str:
+    told = days_in_words(days)
+    is_one = len(days) == 1
+    return {
+        OFFLINE: f"{told} {'is' if is_one else 'are'} published",
+        ONLINE: f"{told} {'is' if is_one else 'are'} online, or a newer day is",
+        "quarantine": "few rows are set aside again",
+        "unjudged": "freshness can be judged again",
+    }.get(worst.topic, f"{worst.topic.removeprefix('drift ')} no longer warns")

@@ -1,0 +1,178 @@
+"""What is wrong right now, read from the disk: days that are missing, targets that wait, rows set aside, drift.
+
+Nothing is remembered here. A problem that stands is found again at every look; `episodes` knows what was told.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from profile_assets.alerts.alert import local
+from profile_assets.alerts.settings import Kind, Severity
+from profile_assets.errors import CorruptError
+from profile_assets.quality.freshness import DueRule, Judgement, due_at
+from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, Layout
+from profile_assets.storage.outcomes import Outcome
+from profile_assets.storage.published import OFFLINE, ONLINE
+from profile_assets.storage.stages import current
+from profile_assets.storage.verdicts import Verdict, read_verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a day. Problems of one `topic` are told together.
+
+    `is_chained`: on the day after one of an open episode it belongs to that episode, else it begins one of its own;
+    what is not chained belongs to the topic's open episode whatever its day.
+    """
+
+    topic: str
+    kind: Kind
+    severity: Severity
+    day: dt.date
+    reason: str
+    since: str
+    remedy: str
+    is_chained: bool = False
+
+
+def stale_days(layout: Layout, rule: DueRule, judged: Judgement) -> Iterator[Problem]:
+    """Due days that the table lacks, with the cause."""
+    for day in judged.table.missing:
+        kind, reason, remedy = _cause(layout, judged, day)
+        yield Problem(
+            topic=OFFLINE,
+            kind=kind,
+            severity="error",
+            day=day,
+            reason=reason,
+            since=local(due_at(day, rule), rule.time_zone),
+            remedy=remedy,
+            is_chained=True,
+        )
+
+
+def _cause(layout: Layout, judged: Judgement, day: dt.date) -> tuple[Kind, str, str]:
+    """Kind, reason and remedy of a day that the table lacks."""
+    again = f"`profile-assets backfill {day} {day}`"
+    if day in judged.late:
+        remedy = f"have the source delivered; then the sensor source_ready starts the day, or {again}"
+        return "source_late", f"its source {judged.late[day]}", remedy
+    if day in judged.standing.unproven:
+        return "stale", f"it {judged.standing.unproven[day]}", f"mend that, then {again}"
+    stopped = _stopped(layout, day)
+    if stopped is not None:
+        return "stale", *stopped
+    return "stale", "no run has published it", f"see its run in the UI; then {again}"
+
+
+def _stopped(layout: Layout, day: dt.date) -> tuple[str, str] | None:
+    """Reason and remedy of a day that a gate stopped; None where none did."""
+    try:
+        verdict = read_verdict(layout, day)
+    except CorruptError as error:
+        return f"its verdict cannot be read: {error.what}", error.remedy
+    stages = () if verdict is None else tuple(verdict.stages.values())
+    found = [(stage.stage, outcome) for stage in stages for outcome in stage.stopping]
+    if not found:
+        return None
+    stage, outcome = found[0]
+    return f"{stage} did not pass {outcome_in_words(outcome)}", gate_remedy(day, outcome.check)
+
+
+def outcome_in_words(outcome: Outcome) -> str:
+    """`null_rates: observed 0.2, limit 0.1, baseline 0.09`"""
+    numbers = (("observed", outcome.observed), ("limit", outcome.limit), ("baseline", outcome.baseline))
+    told = ", ".join(f"{name} {value:g}" for name, value in numbers if value is not None)
+    result = "" if outcome.result == "fail" else f" ({outcome.result})"
+    return f"{outcome.check}{result}: {told or outcome.detail}"
+
+
+def gate_remedy(day: dt.date, check: str) -> str:
+    """What to do about a day that a gate stopped."""
+    return (
+        f"mend the source or the limit and run the day again; if the data is right all the same, "
+        f'`profile-assets release {day} --check {check} --why "..."` first'
+    )
+
+
+def waiting_lookups(rule: DueRule, judged: Judgement, now: dt.datetime, *, patience_s: float) -> Iterator[Problem]:
+    """Days that the table has and the lookups do not: once they are due, or have waited for long."""
+    if judged.lookups is None:
+        return
+    in_table = judged.standing.days_in_table - frozenset(judged.table.missing)
+    due = [day for day in judged.lookups.missing if day in in_table]
+    for day in sorted({*due, *judged.standing.pending}):
+        at, note = judged.standing.pending.get(day, (None, ""))
+        is_due = day in due
+        if not is_due and (at is None or (now - at).total_seconds() < patience_s):
+            continue
+        since = at if at is not None else due_at(day, rule)
+        yield Problem(
+            topic=ONLINE,
+            kind="stale" if is_due else "pending_target",
+            severity="error" if is_due else "warning",
+            day=day,
+            reason=f"the table has it, online it is pending{f' ({note})' if note else ''}",
+            since=local(since, rule.time_zone),
+            remedy=f"see that the online store can be reached, then `profile-assets publish {day}`",
+            is_chained=True,
+        )
+
+
+def set_aside(layout: Layout, rule: DueRule, now: dt.datetime, *, limit: float) -> Iterator[Problem]:
+    """The newest landed day, where more of its rows than `limit` (a share) were set aside."""
+    day = newest_landed(layout)
+    manifest = None if day is None else current(layout, RAW_USERS, day)
+    if day is None or manifest is None:
+        return
+    read, aside = int(manifest.facts["read"]), int(manifest.facts["quarantined"])
+    if read and aside / read > limit:
+        reasons = ", ".join(f"{count} {why}" for why, count in sorted(manifest.facts["reasons"].items()))
+        yield Problem(
+            topic="quarantine",
+            kind="quarantine",
+            severity="warning",
+            day=day,
+            reason=f"{aside:,} of {read:,} rows set aside ({aside / read:.2%}, warned above {limit:.2%}): {reasons}",
+            since=local(now, rule.time_zone),
+            remedy=f"look at {layout.quarantine(day)}, and mend the source or the contract",
+        )
+
+
+def newest_landed(layout: Layout) -> dt.date | None:
+    """The newest day with a committed landing."""
+    return max(
+        (
+            dt.date.fromisoformat(path.parent.name.removeprefix("day="))
+            for path in (layout.home / RAW_USERS).glob(f"day=????-??-??/{MANIFEST_FILE}")
+        ),
+        default=None,
+    )
+
+
+def warned_checks(layout: Layout, rule: DueRule, judged: Judgement, now: dt.datetime) -> Iterator[Problem]:
+    """Checks that failed on the newest published day and only warn, such as drift since training; or were released."""
+    day = judged.table.newest_published
+    verdict = None if day is None else read_verdict(layout, day)
+    if day is None or verdict is None:
+        return
+    for stage, outcome in _warnings(verdict):
+        yield Problem(
+            topic=f"drift {outcome.check}",
+            kind="drift",
+            severity="warning",
+            day=day,
+            reason=f"{stage}: {outcome.detail}",
+            since=local(now, rule.time_zone),
+            remedy="see the check's table in the UI; train again if what is scored has changed for good",
+        )
+
+
+def _warnings(verdict: Verdict) -> Iterator[tuple[str, Outcome]]:
+    for stage in verdict.stages.values():
+        for outcome in stage.outcomes:
+            if outcome.result == "fail" and outcome.severity == "warn":
+                yield stage.stage, outcome

@@ -1,0 +1,115 @@
+"""Which days of the published table count: those that were published under a verdict that passed or was released.
+
+A file in the table proves nothing by itself. A day counts when a publication wrote it, nobody took it back, and what
+was judged of that very data lets it through. A rerun judges other data: until it publishes, the day stands on the
+verdict that it was published under.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from profile_assets.errors import CorruptError, GateError
+from profile_assets.storage.layout import Layout
+from profile_assets.storage.published import ONLINE, PublishRecord, published_days, read_part_record, read_record
+from profile_assets.storage.verdicts import read_verdict, require_passed
+from profile_assets.storage.withdrawals import withdrawal_of
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """`days` of the table that count, oldest first; `unproven` are days in the table that do not, with the reason.
+
+    `served` is the newest day that lookups serve; `pending` are the newer ones of the table that they do not serve yet,
+    each with the moment since which that is so and the note of the record.
+    """
+
+    days: tuple[dt.date, ...]
+    unproven: Mapping[dt.date, str]
+    served: dt.date | None
+    pending: Mapping[dt.date, tuple[dt.datetime, str]]
+
+    @property
+    def days_in_table(self) -> frozenset[dt.date]:
+        return frozenset(self.days) | frozenset(self.unproven)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """What was found of one day: why it does not count (None: it does), and how its lookups stand."""
+
+    objection: str | None
+    online: str | None
+    at: dt.datetime | None
+    note: str
+
+
+def standing(layout: Layout) -> Standing:
+    """How every day of the table stands. Records that did not change since they were last looked at are not reread."""
+    looks = {day: _look(layout, day, *_stamps(layout, day)) for day in published_days(layout)}
+    served = max((day for day, look in looks.items() if look.online == "done"), default=None)
+    return Standing(
+        days=tuple(day for day, look in looks.items() if look.objection is None),
+        unproven={day: look.objection for day, look in looks.items() if look.objection is not None},
+        served=served,
+        pending={
+            day: (look.at, look.note)
+            for day, look in looks.items()
+            if look.online == "pending" and look.at is not None and (served is None or day > served)
+        },
+    )
+
+
+def _stamps(layout: Layout, day: dt.date) -> tuple[Stamp | None, ...]:
+    """What tells that a day's records are the ones seen before; each is replaced by a rename, never written over."""
+    records = (layout.publish_record(day), layout.verdict(day), layout.withdrawal(day))
+    return tuple(map(_stamp, (*records, layout.offline_part(day))))
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@functools.lru_cache(maxsize=8192)
+def _look(layout: Layout, day: dt.date, *stamps: Stamp | None) -> _Look:  # noqa: ARG001 (the stamps are the key)
+    try:
+        record = read_record(layout, day) or read_part_record(layout, day)
+        if record is None:
+            return _Look(objection="is not in the table any more", online=None, at=None, note="")
+        objection = _objection(layout, record)
+    except CorruptError as error:
+        return _Look(objection=error.what, online=None, at=None, note="")
+    online = record.targets.get(ONLINE)
+    if online is None:
+        return _Look(objection=objection, online=None, at=None, note="")
+    return _Look(objection=objection, online=online.state, at=online.at, note=online.note)
+
+
+def _objection(layout: Layout, record: PublishRecord) -> str | None:
+    """Why a published day does not count; None where it does."""
+    withdrawal = withdrawal_of(layout, record)
+    if withdrawal is not None:
+        return f"was withdrawn: {withdrawal.why}"
+    if not record.is_offline_done:
+        return "has a publish record that does not say done"
+    verdict = read_verdict(layout, record.day)
+    if verdict is None:
+        return "was never judged: it has no verdict"
+    judged = {stage: digest for stage, digest in record.sources.items() if stage in verdict.stages}
+    if judged != {stage: verdict.stages[stage].digest for stage in judged} or len(judged) < len(record.sources):
+        return None if record.verdict_digest else "was published under no verdict"
+    try:
+        require_passed(verdict, record.sources)
+    except GateError as error:
+        return error.what
+    return None
