@@ -21,6 +21,7 @@ def test_the_commands_are_these():
         "fields",
         "freshness",
         "lookup",
+        "models",
         "online",
         "plan",
         "publish",
@@ -28,6 +29,7 @@ def test_the_commands_are_these():
         "release",
         "show",
         "train",
+        "why",
         "withdraw",
     ]
 
@@ -96,3 +98,14 @@ def test_a_day_that_is_not_published_cannot_be_withdrawn(tmp_path):
     done = run("withdraw", "2026-01-05", "--why", "wrong", PROFILE_DATA=str(tmp_path))
     assert done.returncode == 1
     assert "2026-01-05 is not published" in done.stderr
+
+
+def test_the_commands_about_models_are_these():
+    models = typer.main.get_group(app).commands["models"]
+    assert sorted(models.commands) == ["history", "import", "list", "promote", "rollback", "show"]
+
+
+def test_a_rollback_without_a_model_says_so(tmp_path):
+    done = run("models", "rollback", "--why", "worse", PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert "nothing to roll back to" in done.stderr
