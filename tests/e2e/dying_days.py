@@ -316,9 +316,10 @@ def run(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     began = time.perf_counter()
     os.close(gate)
     os.close(opens_gate)
-    if "after_s" in requests[0]:
-        time.sleep(requests[0]["after_s"])
-        os.kill(children[0][0], signal.SIGKILL)
+    pairs = zip(requests, children, strict=True)
+    for after_s, child in sorted((one["after_s"], child) for one, (child, _) in pairs if "after_s" in one):
+        time.sleep(max(0.0, began + after_s - time.perf_counter()))
+        os.kill(child, signal.SIGKILL)
     answers = [ended(child, reading) for child, reading in children]
     left = orphans()
     return [{**answer, "seconds": time.perf_counter() - began, "orphans": left} for answer in answers]

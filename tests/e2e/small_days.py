@@ -111,7 +111,13 @@ class SmallDays:
 
     def run(self, root: Path, *, day: dt.date = DAY, through: str = "rooms", **when: Any) -> dict[str, Any]:
         """Run a day; see `dying_days.py` for what `when` may say and what is answered."""
-        return self.ask([{"root": str(root), "day": day.isoformat(), "through": through, **when}])[0]
+        return self.run_all([(root, {"day": day.isoformat(), "through": through, **when})])[0]
+
+    def run_all(self, runs: list[tuple[Path, dict[str, Any]]]) -> list[dict[str, Any]]:
+        """Run days side by side, each on a root of its own."""
+        return self.ask(
+            [{"day": DAY.isoformat(), "through": "rooms", **when, "root": str(root)} for root, when in runs]
+        )
 
     def run_together(self, root: Path, *days: dt.date) -> list[dict[str, Any]]:
         """Run days in processes of their own that begin at the same moment."""

@@ -9,6 +9,7 @@ dead left behind.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import shutil
@@ -19,13 +20,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 from profile_assets.storage.layout import RAW_USERS, STAGES
 
 MOMENTS, THROUGH_DAGSTER = 20, 10
+Death: TypeAlias = tuple[str, dict[str, Any]]
 
 
 @dataclass
@@ -49,26 +51,35 @@ class Reader:
                 self.seen[place] += names
             assert self.seen[place] in (["old"], ["new"], ["old", "new"])
 
-    @contextlib.contextmanager
-    def looking(self) -> Iterator[None]:
-        is_over, failed = threading.Event(), list[BaseException]()
 
-        def loop() -> None:
-            try:
-                while not is_over.wait(0.02):  # the days that are to die need the processor, too
-                    self.look()
-            except BaseException as error:  # noqa: BLE001  told by the thread that waits for this one
-                failed.append(error)
+@contextlib.contextmanager
+def looking(readers: list[Reader]) -> Iterator[None]:
+    """Let them look, one after another without an end, and once more when it is over."""
+    is_over, failed = threading.Event(), list[BaseException]()
 
-        thread = threading.Thread(target=loop)
-        thread.start()
+    def loop() -> None:
         try:
-            yield
-        finally:
-            is_over.set()
-            thread.join()
-        assert not failed, failed
-        self.look()
+            while not is_over.wait(0.01):  # the days that are to die need the processor, too
+                for reader in readers:
+                    reader.look()
+        except BaseException as error:  # noqa: BLE001  told by the thread that waits for this one
+            failed.append(error)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+    assert not failed, failed
+    for reader in readers:
+        reader.look()
+
+
+def side_by_side(deaths: Iterator[Death], count: int = 2) -> Iterator[list[Death]]:
+    while some := list(itertools.islice(deaths, count)):
+        yield some
 
 
 def spoil(paths: list[Path]) -> None:
@@ -77,11 +88,11 @@ def spoil(paths: list[Path]) -> None:
         os.truncate(path, path.stat().st_size // 2)
 
 
-def deaths(dry: dict[str, Any], job: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def deaths(dry: dict[str, Any], job: dict[str, Any]) -> Iterator[Death]:
     """Where days are to die: kind and request. `dry` and `job` are days that did not, without and with Dagster."""
     yield from (("named", {"step": number}) for number in range(1, len(dry["steps"]) + 1))
     draw = random.Random(6)
-    yield from (("random", {"after_s": draw.uniform(0.0, dry["seconds"])}) for _ in range(MOMENTS))
+    yield from (("random", {"after_s": draw.uniform(0.0, 0.9 * dry["seconds"])}) for _ in range(MOMENTS))
     apart = len(job["steps"]) / THROUGH_DAGSTER
     yield from (("dagster", {"step": int(apart * n) + 1, "through": "dagster"}) for n in range(THROUGH_DAGSTER))
     yield from (("workers", {"step": name, "workers": 2}) for name in ("start a worker", "a shard"))
@@ -98,28 +109,27 @@ def test_a_day_killed_anywhere_ends_the_same_when_run_again_and_nobody_sees_half
     assert (dry["status"], job["status"], small.state(job_root)) == (0, 0, new)
     assert not new.rows.equals(old.rows)
     points, told = Counter[tuple[str, str]](), list[str]()
-    for number, (kind, request) in enumerate(deaths(dry, job)):
-        root = small.copy(tmp_path / "day")
-        reader = Reader(small, root, old, new)
-        with reader.looking():
-            died = small.run(root, **request)
-        is_killed = died["status"] == -signal.SIGKILL
-        assert is_killed or (kind == "random" and died["status"] == 0)
-        assert died["orphans"] == 0
-        left, seen = small.leftovers(root), {place: names[-1] for place, names in reader.seen.items()}
-        if number % 3 == 0:
-            spoil(left)
-        with reader.looking():
-            again = small.run(root, through=request.get("through", "rooms"))
-        assert (again["status"], again["orphans"]) == (0, 0)
-        small.require_whole(root, new)
-        stage, what = died["steps"][-1] if died["steps"] else (RAW_USERS, "before the first step")
-        points[kind, stage] += is_killed
-        told.append(
-            f"{kind:8}{len(died['steps']):4} {stage:20} {what:74} "
-            f"table {seen['table']}, lookups {seen['lookups']}, {len(left)} left behind; rerun: the same"
-        )
-        shutil.rmtree(root)
+    for some in side_by_side(deaths(dry, job)):
+        roots = [small.copy(tmp_path / f"day-{place}") for place in range(len(some))]
+        readers = [Reader(small, root, old, new) for root in roots]
+        with looking(readers):
+            died = small.run_all([(root, request) for root, (_, request) in zip(roots, some, strict=True)])
+        seen = [{place: names[-1] for place, names in reader.seen.items()} for reader in readers]
+        left = [small.leftovers(root) for root in roots]
+        spoil(left[0])
+        with looking(readers):
+            again = small.run_all([(root, {}) for root in roots])
+        for place, (kind, _) in enumerate(some):
+            assert died[place]["status"] == -signal.SIGKILL or (kind, died[place]["status"]) == ("random", 0)
+            assert (died[place]["orphans"], again[place]["orphans"], again[place]["status"]) == (0, 0, 0)
+            small.require_whole(roots[place], new)
+            stage, what = died[place]["steps"][-1] if died[place]["steps"] else (RAW_USERS, "before the first step")
+            points[kind, stage] += died[place]["status"] != 0
+            told.append(
+                f"{kind:8}{len(died[place]['steps']):4} {stage:20} {what:78} table {seen[place]['table']}, lookups "
+                f"{seen[place]['lookups']}, {len(left[place])} left behind; rerun: the same"
+            )
+            shutil.rmtree(roots[place])
     with capsys.disabled():
         print("\n" + "\n".join(told))
         print(f"{points.total()} deaths in {time.monotonic() - began:.0f} s: {dict(points)}")
