@@ -1,5 +1,7 @@
 """What was told and is not over: each thing that is wrong is told once when it begins and once when it is over.
 
+One that becomes more severe is told again as that, since others may have to know of it.
+
 Days that are missing in a row are one episode; a day that goes missing after one that was there begins another, so that
 an old hole nobody fills does not keep later ones quiet. Pure: problems and open episodes in, what to tell out.
 """
@@ -12,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profile_assets.alerts.alert import Alert, days_in_words, lines_of
-from profile_assets.alerts.problems import Problem
+from profile_assets.alerts.problems import PLACES, Problem
 from profile_assets.alerts.settings import SEVERITIES, Kind, Severity
-from profile_assets.storage.published import OFFLINE, ONLINE
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 
 ONE_DAY = dt.timedelta(days=1)
 
@@ -55,23 +57,20 @@ class Step:
 
 def step(episodes: Sequence[Episode], problems: Sequence[Problem]) -> Step:
     """Sort every problem into an open episode or a new one."""
-    days: list[set[dt.date]] = [set() for _ in episodes]
+    homes: list[list[Problem]] = [[] for _ in episodes]
     begun: dict[str, list[Problem]] = {}
-    for problem in sorted(problems, key=lambda one: (one.topic, one.day)):
-        home = next((n for n, one in enumerate(episodes) if _belongs(problem, one, days[n])), None)
-        if home is None:
-            begun.setdefault(problem.topic, []).append(problem)
-        else:
-            days[home].add(problem.day)
     over: dict[str, list[Episode]] = {}
-    for one, found in zip(episodes, days, strict=True):
+    for problem in sorted(problems, key=lambda one: (one.topic, one.day)):
+        home = next((n for n, one in enumerate(episodes) if _belongs(problem, one, homes[n])), None)
+        (begun.setdefault(problem.topic, []) if home is None else homes[home]).append(problem)
+    going_on: list[Episode] = []
+    for one, found in zip(episodes, homes, strict=True):
         if not found:
             over.setdefault(one.topic, []).append(one)
-    going_on = (
-        replace(one, days=tuple(sorted(found)), all_days=tuple(sorted({*one.all_days, *found})))
-        for one, found in zip(episodes, days, strict=True)
-        if found
-    )
+        elif SEVERITIES.index(_worst(found).severity) > SEVERITIES.index(one.severity):
+            begun[one.topic] = sorted([*begun.get(one.topic, []), *found], key=lambda problem: problem.day)
+        else:
+            going_on.append(_with_days(one, found))
     return Step(
         going_on=tuple(going_on),
         begun={topic: tuple(found) for topic, found in begun.items()},
@@ -79,10 +78,15 @@ def step(episodes: Sequence[Episode], problems: Sequence[Problem]) -> Step:
     )
 
 
-def _belongs(problem: Problem, episode: Episode, joined: set[dt.date]) -> bool:
+def _with_days(episode: Episode, found: Sequence[Problem]) -> Episode:
+    days = {one.day for one in found}
+    return replace(episode, days=tuple(sorted(days)), all_days=tuple(sorted({*episode.all_days, *days})))
+
+
+def _belongs(problem: Problem, episode: Episode, joined: Sequence[Problem]) -> bool:
     if problem.topic != episode.topic:
         return False
-    known = {*episode.days, *joined}
+    known = {*episode.days, *(one.day for one in joined)}
     return not problem.is_chained or problem.day in known or problem.day - ONE_DAY in known
 
 
@@ -134,11 +138,11 @@ def beginning(name: str, problems: Sequence[Problem], *, raised_at: str, link: s
 def _title(worst: Problem, days: Sequence[dt.date]) -> str:
     told = days_in_words(days)
     is_one = len(set(days)) == 1
-    place = "online" if worst.topic == ONLINE else "published"
+    place = PLACES.get(worst.topic, "")
     return {
         "stale": f"stale, {told} {'is' if is_one else 'are'} not {place}",
         "source_late": f"stale, the source of {told} is late",
-        "pending_target": f"{told} {'waits' if is_one else 'wait'} to go online",
+        "pending_target": f"{told} {'waits' if is_one else 'wait'} to be {place}",
         "quarantine": f"many rows of {told} were set aside",
         "drift": f"{worst.topic.removeprefix('drift ')} warns on {told}",
     }.get(worst.kind, f"{worst.kind.replace('_', ' ')}, {told}")
@@ -166,6 +170,7 @@ def _over(worst: Episode, days: Sequence[dt.date]) -> str:
     return {
         OFFLINE: f"{told} {'is' if is_one else 'are'} published",
         ONLINE: f"{told} {'is' if is_one else 'are'} online, or a newer day is",
+        BUCKET: f"{told} {'is' if is_one else 'are'} on S3",
         "quarantine": "few rows are set aside again",
         "unjudged": "freshness can be judged again",
     }.get(worst.topic, f"{worst.topic.removeprefix('drift ')} no longer warns")

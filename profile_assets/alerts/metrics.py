@@ -19,7 +19,7 @@ from profile_assets.alerts.settings import SEVERITIES
 from profile_assets.quality.freshness import DueRule, Judgement
 from profile_assets.storage.days import day_end
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, Layout
-from profile_assets.storage.published import read_record
+from profile_assets.storage.published import OFFLINE, read_record
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import read_verdict
 
@@ -68,8 +68,11 @@ def _freshness(rule: DueRule, judged: Judgement) -> Iterator[Sample]:
             told = "End of the newest day that readers see."
             yield Sample(name="newest_published_day_timestamp_seconds", value=end, help=told, labels=where)
     yield Sample(name="late_sources", value=len(judged.late), help="Due days whose source is not ready.")
-    told = "Published days that lookups do not serve yet."
-    yield Sample(name="pending_days", value=len(judged.standing.pending), help=told)
+    told = "Days of the table that another target does not have yet."
+    for target in judged.targets:
+        if target != OFFLINE:
+            count = len(judged.standing.pending[target])
+            yield Sample(name="pending_days", value=count, help=told, labels={"target": target})
 
 
 def _newest_day(layout: Layout, day: dt.date | None) -> Iterator[Sample]:

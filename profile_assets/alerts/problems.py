@@ -15,9 +15,12 @@ from profile_assets.errors import CorruptError
 from profile_assets.quality.freshness import DueRule, Judgement, due_at
 from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, Layout
 from profile_assets.storage.outcomes import Outcome
-from profile_assets.storage.published import OFFLINE, ONLINE
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
+
+PLACES = {OFFLINE: "published", ONLINE: "online", BUCKET: "on S3"}
+"""What a day is once its target has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,28 +101,34 @@ def gate_remedy(day: dt.date, check: str) -> str:
     )
 
 
-def waiting_lookups(rule: DueRule, judged: Judgement, now: dt.datetime, *, patience_s: float) -> Iterator[Problem]:
-    """Days that the table has and the lookups do not: once they are due, or have waited for long."""
-    if judged.lookups is None:
-        return
-    in_table = judged.standing.days_in_table - frozenset(judged.table.missing)
-    due = [day for day in judged.lookups.missing if day in in_table]
-    for day in sorted({*due, *judged.standing.pending}):
-        at, note = judged.standing.pending.get(day, (None, ""))
-        is_due = day in due
-        if not is_due and (at is None or (now - at).total_seconds() < patience_s):
+def waiting_targets(rule: DueRule, judged: Judgement, now: dt.datetime, *, patience_s: float) -> Iterator[Problem]:
+    """Days that the table has and another target does not: once they are due, or have waited for long.
+
+    What the table lacks, the others lack with it, and that is told of the table alone.
+    """
+    in_table = frozenset(judged.standing.days)
+    for target, one in judged.targets.items():
+        if target == OFFLINE:
             continue
-        since = at if at is not None else due_at(day, rule)
-        yield Problem(
-            topic=ONLINE,
-            kind="stale" if is_due else "pending_target",
-            severity="error" if is_due else "warning",
-            day=day,
-            reason=f"the table has it, online it is pending{f' ({note})' if note else ''}",
-            since=local(since, rule.time_zone),
-            remedy=f"see that the online store can be reached, then `profile-assets publish {day}`",
-            is_chained=True,
-        )
+        pending = judged.standing.pending[target]
+        due = {day for day in one.missing if day in in_table}
+        for day in sorted(due | set(pending)):
+            at, note = pending.get(day, (due_at(day, rule), ""))
+            if day in due or (now - at).total_seconds() >= patience_s:
+                yield _waiting(rule, target, day, at, note, is_due=day in due)
+
+
+def _waiting(rule: DueRule, target: str, day: dt.date, at: dt.datetime, note: str, *, is_due: bool) -> Problem:
+    return Problem(
+        topic=target,
+        kind="stale" if is_due else "pending_target",
+        severity="error" if is_due else "warning",
+        day=day,
+        reason=f"the table has it, {PLACES[target]} it is pending{f' ({note})' if note else ''}",
+        since=local(at, rule.time_zone),
+        remedy=f"see that the store can be reached, then `profile-assets publish {day}`",
+        is_chained=True,
+    )
 
 
 def set_aside(layout: Layout, rule: DueRule, now: dt.datetime, *, limit: float) -> Iterator[Problem]:

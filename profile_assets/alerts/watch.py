@@ -21,7 +21,7 @@ from profile_assets.alerts.episodes import beginning, ending, episodes_of, step
 from profile_assets.alerts.heartbeat import beat
 from profile_assets.alerts.metrics import write_metrics
 from profile_assets.alerts.morning import all_well
-from profile_assets.alerts.problems import Problem, set_aside, stale_days, waiting_lookups, warned_checks
+from profile_assets.alerts.problems import Problem, set_aside, stale_days, waiting_targets, warned_checks
 from profile_assets.alerts.settings import AlertSettings, Channel, open_channels
 from profile_assets.alerts.wire import Answer, send
 from profile_assets.errors import ProfileAssetsError
@@ -41,6 +41,7 @@ class Watch:
     rule: DueRule
     source: SourceSettings
     has_lookups: bool
+    has_copy: bool = False
     settings: AlertSettings
 
     @property
@@ -54,7 +55,8 @@ class Watch:
         return "" if url is None else f"{url.rstrip('/')}/assets/{self.name}/published_scores"
 
     def judge(self, now: dt.datetime) -> Judgement:
-        return judge_freshness(self.layout, self.rule, now, has_lookups=self.has_lookups, source=self.source)
+        has = {"has_lookups": self.has_lookups, "has_copy": self.has_copy}
+        return judge_freshness(self.layout, self.rule, now, **has, source=self.source)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +117,7 @@ def _problems(watch: Watch, judged: Judgement, now: dt.datetime) -> list[Problem
     layout, rule, settings = watch.layout, watch.rule, watch.settings
     return [
         *stale_days(layout, rule, judged),
-        *waiting_lookups(rule, judged, now, patience_s=settings.pending_minutes * 60),
+        *waiting_targets(rule, judged, now, patience_s=settings.pending_minutes * 60),
         *set_aside(layout, rule, now, limit=settings.max_quarantine_rate),
         *warned_checks(layout, rule, judged, now),
     ]

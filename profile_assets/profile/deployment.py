@@ -142,6 +142,7 @@ class Deployment:
             rule=self.due_rule,
             source=self.source,
             has_lookups=self.export.online is not None,
+            has_copy=self.export.bucket is not None,
             settings=AlertSettings(**fields),
         )
 

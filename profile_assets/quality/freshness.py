@@ -17,7 +17,7 @@ from profile_assets.errors import ProfileAssetsError
 from profile_assets.quality.standing import Standing, standing
 from profile_assets.storage.days import as_utc, wall_clock, zone
 from profile_assets.storage.layout import Layout
-from profile_assets.storage.published import OFFLINE, ONLINE
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 from profile_assets.users.source import SourceSettings
 from profile_assets.users.taking import sighted
 
@@ -81,7 +81,7 @@ def freshness(now: dt.datetime, rule: DueRule, published: Sequence[dt.date]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """Freshness of each target: the table, and the lookups where the profile has them (else None).
+    """Freshness of each target: the table, and the lookups and the table's copy on S3 where the profile has them.
 
     `late` are missing days of the table that have no source yet, with what each waits for; the other two fields of
     `standing` say which days the table has and why some of them do not count.
@@ -89,13 +89,15 @@ class Judgement:
 
     table: Freshness
     lookups: Freshness | None
+    copy: Freshness | None = None
     standing: Standing
     late: Mapping[dt.date, str] = field(default_factory=dict)
 
     @property
     def targets(self) -> Mapping[str, Freshness]:
         """By the names that publish records have for them."""
-        return {OFFLINE: self.table} | ({} if self.lookups is None else {ONLINE: self.lookups})
+        found = {OFFLINE: self.table, ONLINE: self.lookups, BUCKET: self.copy}
+        return {name: one for name, one in found.items() if one is not None}
 
     @property
     def state(self) -> State:
@@ -109,14 +111,23 @@ class Judgement:
 
 
 def judge_freshness(
-    layout: Layout, rule: DueRule, now: dt.datetime, *, has_lookups: bool, source: SourceSettings | None = None
+    layout: Layout,
+    rule: DueRule,
+    now: dt.datetime,
+    *,
+    has_lookups: bool,
+    has_copy: bool = False,
+    source: SourceSettings | None = None,
 ) -> Judgement:
     """The freshness of what is on disk at `now`, an aware moment; with `source`, also why days are missing upstream."""
     stands = standing(layout)
     table = freshness(now, rule, stands.days)
     lookups = _lookups(now, rule, stands.served) if has_lookups else None
     late = {} if source is None else _late(source, table.missing[-SOURCES_LOOKED_AT:], stands.days_in_table, now)
-    return Judgement(table=table, lookups=lookups, standing=stands, late=late)
+    # A day that was published before the profile named a bucket was never meant for it.
+    copied = [day for day in stands.days if day not in stands.pending[BUCKET]]
+    copy = freshness(now, rule, copied) if has_copy else None
+    return Judgement(table=table, lookups=lookups, copy=copy, standing=stands, late=late)
 
 
 def _lookups(now: dt.datetime, rule: DueRule, served: dt.date | None) -> Freshness:

@@ -10,12 +10,20 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from profile_assets.errors import CorruptError, GateError
 from profile_assets.storage.layout import Layout
-from profile_assets.storage.published import ONLINE, PublishRecord, published_days, read_part_record, read_record
+from profile_assets.storage.published import (
+    BUCKET,
+    ONLINE,
+    PublishRecord,
+    TargetState,
+    published_days,
+    read_part_record,
+    read_record,
+)
 from profile_assets.storage.verdicts import read_verdict, require_passed
 from profile_assets.storage.withdrawals import withdrawal_of
 
@@ -26,14 +34,14 @@ Stamp = tuple[int, int, int]
 class Standing:
     """`days` of the table that count, oldest first; `unproven` are days in the table that do not, with the reason.
 
-    `served` is the newest day that lookups serve; `pending` are the newer ones of the table that they do not serve yet,
-    each with the moment since which that is so and the note of the record.
+    `served` is the newest day that lookups serve. `pending` are, by target, the days of the table that wait for it,
+    each with the moment since which that is so and the note of the record; for the lookups, those newer than `served`.
     """
 
     days: tuple[dt.date, ...]
     unproven: Mapping[dt.date, str]
     served: dt.date | None
-    pending: Mapping[dt.date, tuple[dt.datetime, str]]
+    pending: Mapping[str, Mapping[dt.date, tuple[dt.datetime, str]]]
 
     @property
     def days_in_table(self) -> frozenset[dt.date]:
@@ -42,27 +50,33 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class _Look:
-    """What was found of one day: why it does not count (None: it does), and how its lookups stand."""
+    """What was found of one day: why it does not count (None: it does), and how each of its targets stands."""
 
     objection: str | None
-    online: str | None
-    at: dt.datetime | None
-    note: str
+    targets: Mapping[str, TargetState] = field(default_factory=dict)
+
+    def is_(self, state: str, target: str) -> bool:
+        return target in self.targets and self.targets[target].state == state
 
 
 def standing(layout: Layout) -> Standing:
     """How every day of the table stands. Records that did not change since they were last looked at are not reread."""
     looks = {day: _look(layout, day, *_stamps(layout, day)) for day in published_days(layout)}
-    served = max((day for day, look in looks.items() if look.online == "done"), default=None)
+    served = max((day for day, look in looks.items() if look.is_("done", ONLINE)), default=None)
+    waiting = {
+        target: {
+            day: (look.targets[target].at, look.targets[target].note)
+            for day, look in looks.items()
+            if look.is_("pending", target)
+        }
+        for target in (ONLINE, BUCKET)
+    }
+    newer = {day: told for day, told in waiting[ONLINE].items() if served is None or day > served}
     return Standing(
         days=tuple(day for day, look in looks.items() if look.objection is None),
         unproven={day: look.objection for day, look in looks.items() if look.objection is not None},
         served=served,
-        pending={
-            day: (look.at, look.note)
-            for day, look in looks.items()
-            if look.online == "pending" and look.at is not None and (served is None or day > served)
-        },
+        pending={**waiting, ONLINE: newer},
     )
 
 
@@ -85,14 +99,10 @@ def _look(layout: Layout, day: dt.date, *stamps: Stamp | None) -> _Look:  # noqa
     try:
         record = read_record(layout, day) or read_part_record(layout, day)
         if record is None:
-            return _Look(objection="is not in the table any more", online=None, at=None, note="")
-        objection = _objection(layout, record)
+            return _Look(objection="is not in the table any more")
+        return _Look(objection=_objection(layout, record), targets=record.targets)
     except CorruptError as error:
-        return _Look(objection=error.what, online=None, at=None, note="")
-    online = record.targets.get(ONLINE)
-    if online is None:
-        return _Look(objection=objection, online=None, at=None, note="")
-    return _Look(objection=objection, online=online.state, at=online.at, note=online.note)
+        return _Look(objection=error.what)
 
 
 def _objection(layout: Layout, record: PublishRecord) -> str | None:

@@ -20,7 +20,7 @@ from profile_assets.alerts.watch import Watch
 from profile_assets.quality.freshness import DueRule
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
-from profile_assets.storage.published import OFFLINE, ONLINE, PublishRecord, TargetState, write_record
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE, PublishRecord, TargetState, write_record
 from profile_assets.storage.verdicts import CHECKS, Outcome, StageVerdict, Verdict, write_verdict
 from profile_assets.users.source import SourceSettings
 
@@ -194,12 +194,15 @@ class Days:
         online: str | None = None,
         at: dt.datetime = dt.datetime(2026, 4, 1, tzinfo=dt.UTC),
         note: str = "",
+        copy: str | None = None,
     ) -> None:
         """What readers see of a day, with a verdict that passed."""
         verdict = self.judge(day)
         targets = {OFFLINE: TargetState(state="done", at=at)}
         if online is not None:
             targets[ONLINE] = TargetState(state=online, at=at, note=note)  # type: ignore[arg-type]
+        if copy is not None:
+            targets[BUCKET] = TargetState(state=copy, at=at)  # type: ignore[arg-type]
         record = PublishRecord(
             day=day,
             rows=rows,
@@ -255,13 +258,14 @@ def days(tmp_path: Path) -> Days:
 def watch(days: Days) -> Callable[..., Watch]:
     """A watch over these days, with one channel that gets everything."""
 
-    def make(*channels: ChannelSettings, has_lookups: bool = False, **settings: Any) -> Watch:
+    def make(*channels: ChannelSettings, has_lookups: bool = False, has_copy: bool = False, **settings: Any) -> Watch:
         settings.setdefault("group_minutes", 0)
         return Watch(
             layout=days.layout,
             rule=DueRule(time_zone=ZONE, hour=2, grace_hours=2, start_day=START),
             source=SourceSettings(path=f"{days.source}/{{day}}", format="csv", success_marker="_SUCCESS"),
             has_lookups=has_lookups,
+            has_copy=has_copy,
             settings=AlertSettings(channels=channels or (ChannelSettings(url_env="ALERTS"),), **settings),
         )
 

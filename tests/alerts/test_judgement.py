@@ -41,13 +41,26 @@ def test_the_table_may_be_fresh_and_the_lookups_stale(days, judged):
     found = judged(2)
     assert (found.table.state, found.lookups.state, found.state) == ("fresh", "stale", "stale")
     assert found.lookups.missing == (FIRST + ONE_DAY,)
-    assert found.standing.pending[FIRST + ONE_DAY][1] == "the store is away"
+    assert found.standing.pending["online"][FIRST + ONE_DAY][1] == "the store is away"
 
 
 def test_lookups_that_serve_a_newer_day_lack_no_older_one(days, judged):
     days.publish(FIRST + ONE_DAY, online="done")
     days.publish(FIRST, online="older")
     assert judged(2).lookups.state == "fresh"
+
+
+def test_the_copy_on_s3_lacks_what_is_pending_and_nothing_from_before_it_was_named(days, judged):
+    days.publish(FIRST, online="done")
+    days.publish(FIRST + ONE_DAY, online="done", copy="pending")
+    found = judged(2, has_copy=True)
+    assert {name: one.missing for name, one in found.targets.items()} == {
+        "offline": (),
+        "online": (),
+        "s3": (FIRST + ONE_DAY,),
+    }
+    days.publish(FIRST + ONE_DAY, online="done", copy="done")
+    assert judged(2, has_copy=True).state == "fresh"
 
 
 def test_a_rolled_back_day_leaves_the_lookups_stale(days, judged):

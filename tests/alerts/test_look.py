@@ -149,7 +149,10 @@ def test_a_pending_target_is_told_after_a_while_and_over_when_it_is_done(days, w
     now = at(FIRST + ONE_DAY, 2.5)
     days.publish(FIRST, online="pending", at=now)
     assert told(watch(has_lookups=True), now + 29 * MINUTE) == []
-    assert told(watch(has_lookups=True), now + 31 * MINUTE) == ["[WARNING] risk: 2026-03-01 waits to go online"]
+    assert told(watch(has_lookups=True), now + 31 * MINUTE) == ["[WARNING] risk: 2026-03-01 waits to be online"]
+    assert told(watch(has_lookups=True), now + 89 * MINUTE) == []
+    due = ["[ERROR] risk: stale, 2026-03-01 is not online"]  # some are told of errors only
+    assert told(watch(has_lookups=True), now + 90 * MINUTE) == due
     assert told(watch(has_lookups=True), now + 180 * MINUTE) == []
     days.publish(FIRST, online="done")
     assert told(watch(has_lookups=True), now + 181 * MINUTE) == [
@@ -165,6 +168,14 @@ def test_a_due_day_that_is_not_online_is_stale_there_and_a_missing_one_is_told_o
         "[ERROR] risk: stale, 2026-03-03 is not published",
         "[ERROR] risk: stale, 2026-03-02 is not online",
     ]
+
+
+def test_a_copy_on_s3_that_is_pending_is_told_beside_the_lookups(days, watch, at, told):
+    watching = watch(has_lookups=True, has_copy=True)
+    days.publish(FIRST, online="done", copy="pending")
+    assert told(watching, at(FIRST + ONE_DAY, 5)) == ["[ERROR] risk: stale, 2026-03-01 is not on S3"]
+    days.publish(FIRST, online="done", copy="done")
+    assert told(watching, at(FIRST + ONE_DAY, 6)) == ["[RECOVERED] risk: 2026-03-01 is on S3"]
 
 
 # --- warnings ----------------------------------------------------------------------------------------
