@@ -1,46 +1,32 @@
-"""The registry: which bundle scores. A pointer is a small JSON file that is replaced in one rename. Knows no torch."""
+"""The registry: which bundle scores. A pointer is a small JSON file that is replaced in one rename. Knows no torch.
+
+    stable    scores            canary, shadow    are tried beside it            previous    was stable before
+
+Every change is made under the registry's lock: the pointer first, which is the truth and says everything that the
+log does, then the log. What a crash kept from the log stands there after the next change, and for readers at once.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from profile_assets.errors import BundleError, CorruptError
+from profile_assets.errors import BundleError
+from profile_assets.models import registry_log
 from profile_assets.models.bundle_files import SEAL
+from profile_assets.models.pointers import Pointer as Pointer
+from profile_assets.models.pointers import change_in, is_bundle_id, write_pointer
+from profile_assets.models.pointers import read_pointer as read_pointer
+from profile_assets.models.registry_log import Change as Change
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import Layout
-from profile_assets.storage.records import FORMAT, read_json
 
-STABLE = "stable"
-_BUNDLE_ID = re.compile(r"b-[0-9a-f]{16}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pointer:
-    """What a pointer says: the bundle, since when (UTC, ISO 8601), set by whom and why."""
-
-    bundle_id: str
-    since: str
-    by: str
-    why: str
-
-
-def read_pointer(layout: Layout, name: str) -> Pointer | None:
-    """The pointer as it stands; None where it was never set; BundleError where it cannot be understood."""
-    path = layout.pointer(name)
-    if not path.exists():
-        return None
-    remedy = f"set the {name} bundle again; the bundles themselves are untouched"
-    try:
-        value = read_json(path)
-        pointer = Pointer(**{key: value[key] for key in ("bundle_id", "since", "by", "why")})
-    except (CorruptError, KeyError) as error:
-        raise BundleError(f"the pointer {path} cannot be understood: {error}", remedy=remedy) from error
-    if not _is_bundle_id(pointer.bundle_id):
-        raise BundleError(f"{path} points to {pointer.bundle_id!r}, which is no bundle id", remedy=remedy)
-    return pointer
+STABLE, CANARY, SHADOW, PREVIOUS = "stable", "canary", "shadow", "previous"
+POINTERS = (STABLE, CANARY, SHADOW, PREVIOUS)
+_UNCHANGED = "nothing was changed"
 
 
 def stable_bundle(layout: Layout) -> Path:
@@ -48,7 +34,7 @@ def stable_bundle(layout: Layout) -> Path:
     pointer = read_pointer(layout, STABLE)
     if pointer is None:
         raise BundleError(f"{layout.name} has no stable bundle yet", remedy="train one: profile-assets train")
-    _require_bundle(layout, pointer.bundle_id)
+    require_bundle(layout, pointer.bundle_id)
     return layout.bundle(pointer.bundle_id)
 
 
@@ -56,18 +42,88 @@ def set_first_stable(
     layout: Layout, bundle_id: str, why: str, *, by: str = "training", now: dt.datetime | None = None
 ) -> bool:
     """Make a bundle the stable one if there is none yet. Gives whether it did."""
-    _require_bundle(layout, bundle_id)
-    with atomic.locked(layout.shared_lock("registry"), what=f"the registry of {layout.name}"):
+    require_bundle(layout, bundle_id)
+    with _changing(layout):
         if read_pointer(layout, STABLE) is not None:
             return False
-        since = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
-        value = {"format": FORMAT, "bundle_id": bundle_id, "since": since, "by": by, "why": why}
-        atomic.write_json(layout.pointer(STABLE), value, staging=layout.scratch("records"))
+        _move(layout, STABLE, bundle_id, by=by, why=why, action="first", now=now)
     return True
 
 
-def _require_bundle(layout: Layout, bundle_id: str) -> None:
-    if not _is_bundle_id(bundle_id):
+def set_pointer(
+    layout: Layout,
+    name: str,
+    bundle_id: str | None,
+    *,
+    by: str,
+    why: str,
+    action: str = "set",
+    evidence: Mapping[str, Any] | None = None,
+    expected: str | None = None,
+    now: dt.datetime | None = None,
+) -> Change | None:
+    """Point `name` to a bundle, or to nothing; None where it does already. Moving stable sets `previous` as well.
+
+    With `expected`, BundleError unless stable is that bundle still: what a gate found was found against it.
+    """
+    _require_reason(by, why)
+    _require_name(name)
+    if bundle_id is not None:
+        require_bundle(layout, bundle_id)
+    elif name == STABLE:
+        raise BundleError("stable cannot point to nothing", remedy="promote another bundle, or roll back")
+    with _changing(layout):
+        before, stable = _bundle_of(layout, name), _bundle_of(layout, STABLE)
+        if expected is not None and stable != expected:
+            raise BundleError(
+                f"stable has become {stable}, and what was found was found against {expected}",
+                remedy=f"{_UNCHANGED}; try again",
+            )
+        if before == bundle_id:
+            return None
+        if name == STABLE and before is not None:
+            _move(layout, PREVIOUS, before, by=by, why=f"{bundle_id} became stable", action=action, now=now)
+        return _move(layout, name, bundle_id, by=by, why=why, action=action, evidence=evidence, now=now)
+
+
+def rollback(layout: Layout, *, by: str, why: str, now: dt.datetime | None = None) -> Change:
+    """Make `previous` stable, and what was stable `previous`: rolling back twice is where one began."""
+    _require_reason(by, why)
+    with _changing(layout):
+        stable, previous = _bundle_of(layout, STABLE), _bundle_of(layout, PREVIOUS)
+        if stable is None or previous is None or stable == previous:
+            raise BundleError(
+                f"{layout.name} has nothing to roll back to: no other bundle was stable before {stable}",
+                remedy=f"{_UNCHANGED}; promote another bundle: profile-assets models list",
+            )
+        require_bundle(layout, previous)
+        _move(layout, PREVIOUS, stable, by=by, why=f"rolled back to {previous}", action="rollback", now=now)
+        return _move(layout, STABLE, previous, by=by, why=why, action="rollback", now=now)
+
+
+def history(layout: Layout) -> tuple[Change, ...]:
+    """Every change of every pointer, oldest first, those included that a crash kept from the log."""
+    known = registry_log.read_log(layout.registry_log)
+    return (*known, *_unlogged(layout, known))
+
+
+def stable_at(layout: Layout, moment: dt.datetime) -> Pointer | None:
+    """What was stable at an aware moment; None where nothing was yet."""
+    found: Pointer | None = None
+    for change in history(layout):
+        if change.pointer == STABLE and change.bundle_id is not None and change.at <= moment:
+            found = Pointer(bundle_id=change.bundle_id, since=change.since, by=change.by, why=change.why)
+    return found
+
+
+def bundle_ids(layout: Layout) -> list[str]:
+    """The bundles that are there, in no order that means anything."""
+    return sorted(path.parent.name for path in layout.models.glob(f"b-*/{SEAL}") if is_bundle_id(path.parent.name))
+
+
+def require_bundle(layout: Layout, bundle_id: str) -> None:
+    """BundleError unless a finished bundle of that id is there. What is in it is not looked at."""
+    if not is_bundle_id(bundle_id):
         raise BundleError(f"{bundle_id!r} is no bundle id", remedy="give an id such as b-0123456789abcdef")
     if not (layout.bundle(bundle_id) / SEAL).is_file():
         raise BundleError(
@@ -76,5 +132,67 @@ def _require_bundle(layout: Layout, bundle_id: str) -> None:
         )
 
 
-def _is_bundle_id(value: object) -> bool:
-    return isinstance(value, str) and _BUNDLE_ID.fullmatch(value) is not None
+@contextlib.contextmanager
+def _changing(layout: Layout) -> Iterator[None]:
+    """Be the only one who changes the registry, its log complete."""
+    with atomic.locked(layout.shared_lock("registry"), what=f"the registry of {layout.name}"):
+        for change in _unlogged(layout, registry_log.read_log(layout.registry_log)):
+            registry_log.append(layout.registry_log, change)
+        yield
+
+
+def _move(
+    layout: Layout,
+    name: str,
+    bundle_id: str | None,
+    *,
+    by: str,
+    why: str,
+    action: str,
+    now: dt.datetime | None,
+    evidence: Mapping[str, Any] | None = None,
+) -> Change:
+    """Replace the pointer, then log it. A clock that was set back does not put a change before the one it follows."""
+    moment = (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC)
+    logged = registry_log.read_log(layout.registry_log)
+    change = Change(
+        pointer=name,
+        bundle_id=bundle_id,
+        before=_bundle_of(layout, name),
+        since=max([moment, *(one.at for one in logged[-1:])]).isoformat(),
+        by=by,
+        why=why,
+        action=action,
+        evidence=evidence or {},
+    )
+    write_pointer(layout, change)
+    registry_log.append(layout.registry_log, change)
+    return change
+
+
+def _unlogged(layout: Layout, known: tuple[Change, ...]) -> list[Change]:
+    """What pointers say that the log does not, oldest first."""
+    last = {change.pointer: change for change in known}
+    found = []
+    for name in POINTERS:
+        change = change_in(layout, name)
+        if change is not None:
+            logged = last.get(name)
+            if logged is None or (logged.bundle_id, logged.since) != (change.bundle_id, change.since):
+                found.append(change)
+    return sorted(found, key=lambda change: change.at)
+
+
+def _bundle_of(layout: Layout, name: str) -> str | None:
+    pointer = read_pointer(layout, name)
+    return None if pointer is None else pointer.bundle_id
+
+
+def _require_name(name: str) -> None:
+    if name not in POINTERS:
+        raise BundleError(f"{name!r} is no pointer of the registry", remedy=f"choose one of {', '.join(POINTERS)}")
+
+
+def _require_reason(by: str, why: str) -> None:
+    if not by.strip() or not why.strip():
+        raise BundleError("a pointer is moved by somebody, for a reason", remedy='say why: --why "..."')

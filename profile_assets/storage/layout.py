@@ -107,6 +107,11 @@ class Layout:
         return self.models / f"{name}.json"
 
     @property
+    def registry_log(self) -> Path:
+        """Every move of a pointer, a line each, appended and never changed."""
+        return self.models / "log.jsonl"
+
+    @property
     def staging_root(self) -> Path:
         return self.home / "_staging"
 
