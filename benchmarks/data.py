@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from profile_assets.calibration import fresh_bundle
-from profile_assets.models.network import WideAndDeep
+from profile_assets.models.network import Network
 from profile_assets.models.registry import set_first_stable
 from profile_assets.profile import Deployment, load_deployment
 from profile_assets.shards.split import split
@@ -146,7 +146,7 @@ def _make_bundle(world: World) -> None:
     set_first_stable(world.layout, bundle.name, "drawn for a benchmark")
 
 
-def _draw(network: WideAndDeep) -> None:
+def _draw(network: Network) -> None:
     """Weights under which scores spread over most of 0 to 1, so that a wrong slot or number shows."""
     with torch.no_grad():
         for weights in (network.linear_numeric, network.linear_slots, network.embeddings):

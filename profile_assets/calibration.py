@@ -21,7 +21,7 @@ from profile_assets.features.encode import encode
 from profile_assets.features.spec import FeatureSettings, fit_spec
 from profile_assets.models.bundle import probabilities, write_bundle
 from profile_assets.models.bundle_files import BINS
-from profile_assets.models.network import WideAndDeep, build_network
+from profile_assets.models.network import Network, build_network
 from profile_assets.models.settings import NetworkSettings
 from profile_assets.scoring.scorer import Scorer, scorer_for
 from profile_assets.scoring.settings import ScoringSettings
@@ -45,7 +45,7 @@ def measured_rate(settings: ScoringSettings, *, users: int = CALIBRATION_USERS) 
         return users / min(_seconds_to_score(scorer, source, root / "scores.parquet") for _ in range(2))
 
 
-def fresh_bundle(models: Path, users: Path, *, draw: Callable[[WideAndDeep], None] = lambda _: None) -> Path:
+def fresh_bundle(models: Path, users: Path, *, draw: Callable[[Network], None] = lambda _: None) -> Path:
     """A bundle for a file of users; every column but the id is a feature. `draw` may change the fresh weights."""
     settings = NetworkSettings()
     table = pa.Table.from_batches(list(iter_batches(users)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +30,33 @@ from profile_assets.features.encode import encode
 from profile_assets.features.spec import FeatureSpec
 from profile_assets.models import bundle_files as files
 from profile_assets.models.bundle_files import parse_json, unusable
+from profile_assets.models.calibrate import Calibration
 from profile_assets.models.golden import ROWS, golden_rows
-from profile_assets.models.network import Folded, WideAndDeep, build_network
+from profile_assets.models.network import Network, calibrated
+from profile_assets.models.own_network import own_code_digest
+from profile_assets.models.restoring import found, restored
 from profile_assets.models.settings import NetworkSettings
-from profile_assets.models.signature import FORMAT, make_signature, tensor_shapes, weight_problems
+from profile_assets.models.signature import make_signature
 from profile_assets.storage import atomic
 
 GOLDEN_TOLERANCE = 1e-6
+TIME_SEMANTICS = "each value is as it was known at the end of its day; nothing of a later day is in it"
 _SCORE = "score"
+_IDENTITY = Calibration()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A loaded bundle. `inference` scores (folded, eval); `network` is the same model as it was trained (eval)."""
+    """A loaded bundle. `inference` scores (folded, eval); `network` is the same model as it was trained (eval).
+
+    Both give calibrated logits.
+    """
 
     id: str
     path: Path
-    inference: Folded
-    network: WideAndDeep
+    inference: nn.Module
+    network: nn.Module
+    calibration: Calibration
     spec: FeatureSpec
     settings: NetworkSettings
     signature: Mapping[str, Any]
@@ -56,7 +66,7 @@ class Bundle:
 def write_bundle(
     models_root: Path,
     *,
-    network: WideAndDeep,
+    network: Network,
     network_settings: NetworkSettings,
     spec: FeatureSpec,
     schema: pa.Schema,
@@ -64,20 +74,24 @@ def write_bundle(
     data_snapshot: Mapping[str, Any],
     provenance: Mapping[str, Any],
     staging: Path,
+    calibration: Calibration = _IDENTITY,
 ) -> str:
     """Write, load as a test, and commit a bundle; give its id. One that is there and whole already is left alone.
 
     `staging` lies on the same file system, outside `models_root`. BundleError where the weights are unusable.
     """
     state = {name: one.detach().cpu().contiguous() for name, one in network.state_dict().items()}
+    code = own_code_digest(network_settings.architecture)
     contents = {
         files.WEIGHTS: safetensors.torch.save(state),
-        files.SIGNATURE: files.json_bytes(make_signature(network_settings, spec, schema, state)),
-        files.SPEC: files.json_bytes(spec.to_json()),
+        files.SIGNATURE: files.json_bytes(
+            make_signature(network_settings, spec, schema, state, calibration=calibration, code=code)
+        ),
+        files.SPEC: files.json_bytes(_described(spec, schema)),
         files.METRICS: files.json_bytes(metrics),
         files.SNAPSHOT: files.json_bytes(data_snapshot),
         files.PROVENANCE: files.json_bytes(provenance),
-        files.GOLDEN: _golden_bytes(network, spec),
+        files.GOLDEN: _golden_bytes(network, calibration, spec),
     }
     bundle_id, record = files.seal(contents)
     if not _is_loadable(models_root / bundle_id):
@@ -87,6 +101,12 @@ def write_bundle(
         atomic.replace_folder(staged, models_root / bundle_id)
         staged.parent.rmdir()
     return bundle_id
+
+
+def _described(spec: FeatureSpec, schema: pa.Schema) -> dict[str, Any]:
+    """The spec as the bundle keeps it: with the columns' types, and what moment their values are of."""
+    types = {name: str(schema.field(name).type) for name in spec.columns}
+    return {**spec.to_json(), "types": types, "time": TIME_SEMANTICS}
 
 
 def _stage(folder: Path, contents: Mapping[str, bytes]) -> Path:
@@ -110,54 +130,33 @@ def _is_loadable(path: Path) -> bool:
 
 def load_bundle(path: Path, device: str = "cpu") -> Bundle:
     """Load and verify a bundle on a device; BundleError listing every mismatch that was found."""
-    contents = files.read_sealed(path)
-    signature = parse_json(path, files.SIGNATURE, contents[files.SIGNATURE])
-    if signature.get("format") != FORMAT:
-        raise unusable(path, [f"its signature has format {signature.get('format')!r}, this version reads {FORMAT}"])
-    spec = FeatureSpec.from_json(parse_json(path, files.SPEC, contents[files.SPEC]))
-    settings = NetworkSettings.from_json(signature.get("network", {}))
-    network = _restore(path, settings, spec, signature, contents[files.WEIGHTS]).to(device).eval()
-    inference = network.fold()
-    if problems := _golden_problems(inference, spec, contents[files.GOLDEN], device):
+    contents, problems = files.read_sealed(path)
+    parsed = {
+        name: value
+        for name in contents
+        if name.endswith(".json") and (value := found(problems, partial(parse_json, name, contents[name]))) is not None
+    }
+    model = None
+    if files.SIGNATURE in parsed and files.SPEC in parsed:
+        model = restored(parsed[files.SIGNATURE], parsed[files.SPEC], contents.get(files.WEIGHTS), problems)
+    if model is None or files.GOLDEN not in contents:
+        raise unusable(path, problems)
+    network = model.network.to(device).eval()
+    inference = calibrated(network.fold(), model.calibration)
+    problems += _golden_problems(inference, model.spec, contents[files.GOLDEN], device)
+    if problems:
         raise unusable(path, problems)
     return Bundle(
         id=path.name,
         path=path,
         inference=inference,
-        network=network.requires_grad_(False),
-        spec=spec,
-        settings=settings,
-        signature=signature,
-        metrics=parse_json(path, files.METRICS, contents[files.METRICS]),
+        network=calibrated(network.requires_grad_(False), model.calibration),
+        calibration=model.calibration,
+        spec=model.spec,
+        settings=model.settings,
+        signature=parsed[files.SIGNATURE],
+        metrics=parsed[files.METRICS],
     )
-
-
-def _restore(
-    path: Path, settings: NetworkSettings, spec: FeatureSpec, signature: Mapping[str, Any], weights: bytes
-) -> WideAndDeep:
-    try:
-        state = safetensors.torch.load(weights)
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise unusable(path, [f"{files.WEIGHTS} is not a safetensors file: {error}"]) from error
-    with torch.random.fork_rng(devices=[]):  # the fresh weights are thrown away: nobody's random state moves for them
-        network = build_network(settings, spec)
-    wanted = network.state_dict()
-    problems = weight_problems(state, wanted)
-    if signature.get("tensors") != tensor_shapes(wanted):
-        problems.append("the tensors of its signature are not those of its network")
-    if _input_names(signature) != list(spec.columns):
-        problems.append("the inputs of its signature are not the columns of its spec")
-    if problems:
-        raise unusable(path, problems)
-    network.load_state_dict(state, strict=True)
-    return network
-
-
-def _input_names(signature: Mapping[str, Any]) -> list[Any] | None:
-    inputs = signature.get("inputs")
-    if not isinstance(inputs, list):
-        return None
-    return [entry.get("name") if isinstance(entry, dict) else None for entry in inputs]
 
 
 def probabilities(network: nn.Module, rows: pa.Table, spec: FeatureSpec, device: str = "cpu") -> np.ndarray:
@@ -170,10 +169,11 @@ def probabilities(network: nn.Module, rows: pa.Table, spec: FeatureSpec, device:
         return np.asarray(torch.sigmoid(logits).cpu().numpy())
 
 
-def _golden_bytes(network: WideAndDeep, spec: FeatureSpec) -> bytes:
+def _golden_bytes(network: Network, calibration: Calibration, spec: FeatureSpec) -> bytes:
     rows = golden_rows(spec)
     was_training = network.training
-    scores = probabilities(network.eval(), rows, spec, str(network.first.weight.device))
+    device = next((str(weight.device) for weight in network.parameters()), "cpu")
+    scores = probabilities(calibrated(network.eval(), calibration), rows, spec, device)
     network.train(was_training)
     sink = io.BytesIO()
     # The score is a column of its own place, last: a feature may be called "score" as well.

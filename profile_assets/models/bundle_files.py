@@ -50,13 +50,16 @@ def seal(contents: Mapping[str, bytes]) -> tuple[str, dict[str, Any]]:
     return bundle_id, {"format": FORMAT, "id": bundle_id, "files": files}
 
 
-def read_sealed(path: Path) -> dict[str, bytes]:
-    """Every file of the bundle at `path`; BundleError listing each that is not what was sealed."""
+def read_sealed(path: Path) -> tuple[dict[str, bytes], list[str]]:
+    """The files of the bundle at `path` that are as they were sealed, and everything that is wrong with the others.
+
+    BundleError where there is no seal to compare with.
+    """
     if path.is_symlink() or not path.is_dir():
         raise unusable(path, ["it is not a folder"])
     record = _read_seal(path)
     contents: dict[str, bytes] = {}
-    problems = list(_seal_problems(path, record))
+    problems = [*_seal_problems(path, record), *_strangers(path)]
     for name in FILES:
         found = _read(path / name)
         if found is None:
@@ -65,20 +68,37 @@ def read_sealed(path: Path) -> dict[str, bytes]:
             problems.append(f"{name} is not what was sealed ({len(found)} bytes now)")
         else:
             contents[name] = found
-    if problems:
-        raise unusable(path, problems)
-    return contents
+    return contents, problems
 
 
-def parse_json(path: Path, name: str, content: bytes) -> dict[str, Any]:
+def _strangers(path: Path) -> Iterator[str]:
+    """What else lies in the folder, hidden files apart, which file systems leave behind. None of it is opened."""
+    for name in sorted(one.name for one in path.iterdir()):
+        if name not in (*FILES, SEAL) and not name.startswith("."):
+            yield f"it holds {name!r}, which is no file of a bundle"
+
+
+def parse_json(name: str, content: bytes) -> dict[str, Any]:
     """A JSON file of a bundle as an object; BundleError where it is none."""
     try:
         value = json.loads(content)
-    except ValueError as error:
-        raise unusable(path, [f"{name} is not JSON: {error}"]) from error
+    except (ValueError, RecursionError) as error:
+        raise _no_object(name, f"is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise unusable(path, [f"{name} is not a JSON object"])
+        raise _no_object(name, "is not a JSON object")
     return value
+
+
+def _no_object(name: str, why: str) -> BundleError:
+    return BundleError(f"{name} {why}", remedy="restore that file from a copy")
+
+
+def read_part(path: Path, name: str) -> dict[str, Any]:
+    """One JSON file of the bundle at `path`, verified against its seal, without loading the model."""
+    content, sealed = _read(path / name), _read_seal(path)["files"].get(name)
+    if content is None or sealed != _entry(content):
+        raise unusable(path, [f"{name} is missing or is not what was sealed"])
+    return parse_json(name, content)
 
 
 def bins_of(metrics: Mapping[str, Any]) -> Bins | None:
@@ -88,17 +108,17 @@ def bins_of(metrics: Mapping[str, Any]) -> Bins | None:
 
 def read_bins(path: Path) -> Bins | None:
     """The bins of the bundle at `path`, read without loading the model; its metrics verified against its seal."""
-    content, sealed = _read(path / METRICS), _read_seal(path)["files"].get(METRICS)
-    if content is None or sealed != _entry(content):
-        raise unusable(path, [f"{METRICS} is missing or is not what was sealed"])
-    return bins_of(parse_json(path, METRICS, content))
+    return bins_of(read_part(path, METRICS))
 
 
 def _read_seal(path: Path) -> dict[str, Any]:
     content = _read(path / SEAL)
     if content is None:
         raise unusable(path, [f"{SEAL} is missing or is not a plain file: the bundle was never finished"])
-    record = parse_json(path, SEAL, content)
+    try:
+        record = parse_json(SEAL, content)
+    except BundleError as error:
+        raise unusable(path, [error.what]) from error
     if record.get("format") != FORMAT:
         raise unusable(path, [f"its format is {record.get('format')!r}, this version reads {FORMAT}"])
     if not isinstance(record.get("files"), dict):

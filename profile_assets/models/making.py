@@ -68,6 +68,7 @@ def make_bundle(recipe: Recipe, layout: Layout, *, progress: Callable[[str], Non
         data_snapshot={**trained.data_snapshot, "sources": sources},
         provenance={**trained.provenance, "code": code_state()},
         staging=layout.scratch("models"),
+        calibration=trained.calibration,
     )
     is_stable = set_first_stable(layout, bundle_id, "the first bundle")
     rows = int(trained.metrics["training_rows"])

@@ -1,16 +1,18 @@
-"""How good scores are: AUC and log loss, and how sure one is that two models differ. numpy alone.
+"""How good scores are: AUC, log loss, calibration, and how sure one is that two models differ. numpy alone.
 
 Shapes: n rows, B resamples. Scores come as logits, so that no loss is lost to rounding near 0 and 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 RESAMPLES = 200
+RELIABILITY_BINS = 10
 LEVEL = 0.95
 
 
@@ -36,6 +38,35 @@ def auc(logits: np.ndarray, labels: np.ndarray) -> float | None:
     """The chance that a row labelled 1 outranks one labelled 0, ties counting half; None where a class is empty."""
     value = float(_aucs(logits, labels, np.ones((1, len(labels))))[0])
     return None if np.isnan(value) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityBin:
+    """Rows with neighbouring scores: their mean score, and the share of them labelled 1."""
+
+    rows: int
+    mean_score: float
+    rate: float
+
+
+def reliability(logits: np.ndarray, labels: np.ndarray, *, bins: int = RELIABILITY_BINS) -> list[ReliabilityBin]:
+    """The reliability curve: rows by rising score, in `bins` groups of about equal size; equal scores stay together."""
+    order = np.argsort(logits, kind="stable")
+    ordered, truths = logits[order].astype(np.float64), labels[order].astype(np.float64)
+    scores = 1.0 / (1.0 + np.exp(-ordered))
+    cuts = np.unique(np.searchsorted(ordered, ordered[np.arange(1, bins) * len(ordered) // bins]))
+    bounds = [0, *(int(cut) for cut in cuts if 0 < cut < len(ordered)), len(ordered)]
+    return [
+        ReliabilityBin(rows=high - low, mean_score=float(scores[low:high].mean()), rate=float(truths[low:high].mean()))
+        for low, high in pairwise(bounds)
+        if high > low
+    ]
+
+
+def calibration_error(curve: Sequence[ReliabilityBin]) -> float:
+    """ECE: how far the rates are from the mean scores, on average over the rows (Naeini 2015, groups of equal size)."""
+    rows = sum(one.rows for one in curve)
+    return sum(one.rows * abs(one.rate - one.mean_score) for one in curve) / max(rows, 1)
 
 
 def _aucs(logits: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -18,19 +18,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from profile_assets.features.spec import FIRST_SLOT, FeatureSpec
+from profile_assets.models.network_base import Network as Network
+from profile_assets.models.network_base import calibrated as calibrated
+from profile_assets.models.own_network import import_network, unusable_network
 from profile_assets.models.settings import NetworkSettings
 
 FOLD_BYTES = 64 * 1024 * 1024  # a process; it holds 128k slots at a first layer of 128
 _FLOAT_BYTES = 4
 
 
-class WideAndDeep(nn.Module):
+class WideAndDeep(Network):
     """logit = linear(numeric, slots) + mlp(numeric, embeddings of the slots)."""
 
     first_slot: Tensor
 
     def __init__(self, settings: NetworkSettings, spec: FeatureSpec) -> None:
-        super().__init__()
+        super().__init__(settings, spec)
         self.sizes = [feature.slots for feature in spec.categorical]
         self.register_buffer("first_slot", _starts(self.sizes), persistent=False)
         self.num_numeric = 2 * len(spec.numeric)
@@ -207,6 +210,14 @@ def _rest(settings: NetworkSettings) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def build_network(settings: NetworkSettings, spec: FeatureSpec) -> WideAndDeep:
-    """A network with fresh weights, from torch's current random state."""
-    return (DeepFM if settings.architecture == "deepfm" else WideAndDeep)(settings, spec)
+def build_network(settings: NetworkSettings, spec: FeatureSpec) -> Network:
+    """A network with fresh weights, from torch's current random state. BundleError where its class is unusable."""
+    name = settings.architecture
+    kind = _KNOWN[name] if name in _KNOWN else import_network(name)
+    try:
+        return kind(settings, spec)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise unusable_network(name, f"it cannot be made: {error}") from error
+
+
+_KNOWN: dict[str, type[Network]] = {"wide_and_deep": WideAndDeep, "deepfm": DeepFM}

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from profile_assets.errors import BundleError, ProfileError
 
-Architecture = Literal["wide_and_deep", "deepfm"]
+ARCHITECTURES = ("wide_and_deep", "deepfm")
+_OWN_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+
+ClassWeights = Literal["none", "balanced"]
+Recalibration = Literal["none", "newest"]
+Role = Literal["training", "selection", "recalibration", "report"]
+
+
+def is_architecture(name: object) -> bool:
+    """Whether this is written as the name of a network is: a known one, or "package.module:Class"."""
+    return isinstance(name, str) and (name in ARCHITECTURES or _OWN_CLASS.fullmatch(name) is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
-    """The network. `hidden` holds the widths of the deep part's layers, first to last."""
+    """The network. `hidden` holds the widths of the deep part's layers, first to last.
 
-    architecture: Architecture = "wide_and_deep"
+    `architecture` is one of ARCHITECTURES, or the import path of a class of one's own (see `network.Network`).
+    """
+
+    architecture: str = "wide_and_deep"
     embedding_dim: int = 16
     hidden: tuple[int, ...] = (128, 64)
     dropout: float = 0.0
@@ -31,7 +45,7 @@ class NetworkSettings:
             settings = cls(**{**value, "hidden": tuple(value["hidden"])})
             widths = (settings.embedding_dim, *settings.hidden)
             is_usable = (
-                settings.architecture in get_args(Architecture)
+                is_architecture(settings.architecture)
                 and len(settings.hidden) > 0
                 and all(isinstance(width, int) and 0 < width <= 65_536 for width in widths)
                 and 0 <= settings.dropout < 1
@@ -53,6 +67,8 @@ class TrainingSettings:
 
     Snapshots of every `every_days`-th day from `first_day` to `last_day` are learned from; training stops when
     `patience` epochs in a row have not lowered the log loss of `selection_day`; `report_days` are only measured.
+    `class_weights` "balanced" lets the rarer label weigh as much as the other; scores are corrected for it.
+    `recalibration_day`, if there is one, then fits a scale and a shift of the logits; "newest" chooses that day.
     """
 
     first_day: dt.date
@@ -67,6 +83,9 @@ class TrainingSettings:
     batch_rows: int = 2048
     seed: int = 0
     threads: int = 1
+    class_weights: ClassWeights = "none"
+    recalibration: Recalibration = "none"
+    recalibration_day: dt.date | None = None
 
     @property
     def training_days(self) -> tuple[dt.date, ...]:
@@ -77,7 +96,26 @@ class TrainingSettings:
     @property
     def days(self) -> tuple[dt.date, ...]:
         """Every day whose snapshot training needs, oldest first."""
-        return tuple(sorted({*self.training_days, self.selection_day, *self.report_days}))
+        return tuple(sorted({*self.training_days, *self.measured_days}))
+
+    @property
+    def measured_days(self) -> tuple[dt.date, ...]:
+        """The days that the model is measured on, each once: the selection day, then the others, oldest first."""
+        later = {*self.report_days, *([self.recalibration_day] if self.recalibration_day else [])}
+        return (self.selection_day, *sorted(later - {self.selection_day}))
+
+    def role(self, day: dt.date) -> Role:
+        """What a day is for; a day that chose the epoch or the calibration is not reported as unseen."""
+        if day in self.training_days:
+            return "training"
+        if day == self.recalibration_day:
+            return "recalibration"
+        return "selection" if day == self.selection_day else "report"
+
+
+def first_clear_day(settings: TrainingSettings, horizon_days: int) -> dt.date:
+    """The first day by whose end the labels of the last training day are complete."""
+    return settings.training_days[-1] + dt.timedelta(days=horizon_days)
 
 
 def check_split(settings: TrainingSettings, horizon_days: int) -> None:
@@ -92,8 +130,8 @@ def check_split(settings: TrainingSettings, horizon_days: int) -> None:
             f"training from {settings.first_day} to {settings.last_day} has no day",
             remedy="set first_day on or before last_day",
         )
-    first_clear = days[-1] + dt.timedelta(days=horizon_days)
-    early = sorted(day for day in {settings.selection_day, *settings.report_days} if day < first_clear)
+    first_clear = first_clear_day(settings, horizon_days)
+    early = sorted(day for day in settings.measured_days if day < first_clear)
     if early:
         raise ProfileError(
             f"{', '.join(map(str, early))}: measured before {first_clear}, when the labels of the last training day "

@@ -15,14 +15,26 @@ from torch import Tensor
 
 from profile_assets.errors import BundleError
 from profile_assets.features.spec import FeatureSpec
+from profile_assets.models.calibrate import Calibration
 from profile_assets.models.settings import NetworkSettings
 
 FORMAT = 1
 _SHOWN = 20
 
 
-def make_signature(settings: NetworkSettings, spec: FeatureSpec, schema: pa.Schema, state: Mapping[str, Tensor]) -> Any:
-    """The signature as JSON. `schema` gives the types of the columns that the spec names."""
+def make_signature(
+    settings: NetworkSettings,
+    spec: FeatureSpec,
+    schema: pa.Schema,
+    state: Mapping[str, Tensor],
+    *,
+    calibration: Calibration,
+    code: str | None,
+) -> dict[str, Any]:
+    """The signature as JSON. `schema` gives the types of the columns that the spec names.
+
+    `code` is the digest of the source of a network of one's own: with other source it is another model.
+    """
     absent = [name for name in spec.columns if len(schema.get_all_field_indices(name)) != 1]
     if absent:
         raise BundleError(
@@ -34,7 +46,9 @@ def make_signature(settings: NetworkSettings, spec: FeatureSpec, schema: pa.Sche
         "network": settings.to_json(),
         "inputs": [{"name": name, "type": str(schema.field(name).type)} for name in spec.columns],
         "output": {"name": "score", "type": "float", "meaning": "probability that the label is 1"},
+        "calibration": calibration.to_json(),
         "tensors": tensor_shapes(state),
+        **({} if code is None else {"code": code}),
     }
 
 
@@ -61,3 +75,11 @@ def _weight_problems(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) 
             yield f"{name} is {tuple(one.shape)} {one.dtype}, the network takes {tuple(other.shape)} {other.dtype}"
         elif not torch.isfinite(one).all():
             yield f"{name} holds {int((~torch.isfinite(one)).sum())} values that are no numbers"
+
+
+def input_names(signature: Mapping[str, Any]) -> list[Any] | None:
+    """The columns that a signature takes, in its order; None where it names none."""
+    inputs = signature.get("inputs")
+    if not isinstance(inputs, list):
+        return None
+    return [entry.get("name") if isinstance(entry, dict) else None for entry in inputs]

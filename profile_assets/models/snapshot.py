@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from profile_assets.errors import DataError
+from profile_assets.models.settings import Role
 from profile_assets.storage.keys import key_set_of
 from profile_assets.storage.stages import ID_COLUMN
 
@@ -54,12 +55,13 @@ def _check_labels(day: dt.date, ids: pa.Array, values: pa.Array) -> None:
         )
 
 
-def record_of(snapshots: Mapping[dt.date, pa.Table]) -> dict[str, Any]:
-    """What data_snapshot.json says: for each day the rows, those labelled 1, and the digest of the ids."""
+def record_of(snapshots: Mapping[dt.date, pa.Table], role: Callable[[dt.date], Role]) -> dict[str, Any]:
+    """What data_snapshot.json says: what each day was for, its rows, those labelled 1, and the digest of the ids."""
     return {
         "days": [
             {
                 "day": day.isoformat(),
+                "role": role(day),
                 "rows": table.num_rows,
                 "positives": int(pc.sum(table.column(LABEL)).as_py() or 0),
                 "keys": key_set_of(table.column(ID_COLUMN)).to_json(),
@@ -67,3 +69,10 @@ def record_of(snapshots: Mapping[dt.date, pa.Table]) -> dict[str, Any]:
             for day, table in sorted(snapshots.items())
         ],
     }
+
+
+def days_learned_from(data_snapshot: Mapping[str, Any]) -> set[dt.date]:
+    """The days that shaped a model: all but those that it was only measured on. A day without a role counts."""
+    days = data_snapshot.get("days")
+    entries = days if isinstance(days, list) else []
+    return {dt.date.fromisoformat(str(entry["day"])) for entry in entries if entry.get("role") != "report"}

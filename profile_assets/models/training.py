@@ -8,10 +8,7 @@ the same inputs on the same kind of CPU give the same weights, bit for bit, in a
 from __future__ import annotations
 
 import contextlib
-import copy
 import datetime as dt
-import math
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,52 +17,32 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from profile_assets.errors import DataError
 from profile_assets.features.bins import fit_bins
-from profile_assets.features.encode import Encoded, encode
 from profile_assets.features.spec import FeatureSettings, FeatureSpec, fit_spec
 from profile_assets.models.baseline import fit_baseline
 from profile_assets.models.bundle_files import BINS
-from profile_assets.models.metrics import log_loss
-from profile_assets.models.network import WideAndDeep, build_network
+from profile_assets.models.calibrate import Calibration, fit_calibration
+from profile_assets.models.environment import environment
+from profile_assets.models.fitting import Epoch as Epoch
+from profile_assets.models.fitting import fit, rows_of
+from profile_assets.models.network import Network
 from profile_assets.models.report import logits_of, measure
 from profile_assets.models.settings import NetworkSettings, TrainingSettings, check_split
 from profile_assets.models.snapshot import LABEL, record_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Epoch:
-    """One pass over the training rows. Losses are log losses a row."""
-
-    number: int
-    training_loss: float
-    selection_loss: float
-    is_best: bool
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trained:
     """What `write_bundle` needs, but for the settings and the schema."""
 
-    network: WideAndDeep
+    network: Network
+    calibration: Calibration
     spec: FeatureSpec
     metrics: dict[str, Any]
     data_snapshot: dict[str, Any]
     provenance: dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Rows:
-    """Encoded rows, row-major for shuffling: numeric (n, F), categories (n, C), labels (n,)."""
-
-    encoded: Encoded
-    numeric: Tensor
-    categories: Tensor
-    labels: Tensor
 
 
 def train(
@@ -88,34 +65,39 @@ def train(
     learned = pa.concat_tables([snapshots[day] for day in settings.training_days])
     spec = fit_spec(features, learned)
     with _repeatable(settings):
-        rows, selection = _rows(learned, spec), _rows(snapshots[settings.selection_day], spec)
-        network, epochs = _fit(rows, selection, spec, network_settings, settings, progress)
+        rows, selection = rows_of(learned, spec), rows_of(snapshots[settings.selection_day], spec)
+        network, calibration, epochs = fit(rows, selection, spec, network_settings, settings, progress)
+        calibration = _recalibrated(network, calibration, snapshots, spec, settings)
         baseline = fit_baseline(rows.encoded, rows.labels, spec)
-        bins = fit_bins(rows.encoded, spec, 1 / (1 + np.exp(-logits_of(network, rows.encoded).astype(np.float64))))
+        learned_logits = calibration.apply(logits_of(network, rows.encoded))
+        bins = fit_bins(rows.encoded, spec, 1 / (1 + np.exp(-learned_logits)))
         days = [
             measure(
                 network,
+                calibration,
                 baseline,
                 day,
                 snapshots[day],
                 spec,
-                is_selection=day == settings.selection_day,
+                role=settings.role(day),
                 seed=settings.seed,
             )
-            for day in (settings.selection_day, *sorted(settings.report_days))
+            for day in settings.measured_days
         ]
     best = max(epoch.number for epoch in epochs if epoch.is_best)
     return Trained(
         network=network,
+        calibration=calibration,
         spec=spec,
         metrics={
             "days": days,
             "epochs": len(epochs),
             "best_epoch": best,
             "training_rows": learned.num_rows,
+            "calibration": calibration.to_json(),
             BINS: bins.to_json(),
         },
-        data_snapshot=record_of({day: snapshots[day] for day in settings.days}),
+        data_snapshot=record_of({day: snapshots[day] for day in settings.days}, settings.role),
         provenance=_provenance(settings, horizon_days, epochs, time.perf_counter() - began),
     )
 
@@ -127,7 +109,10 @@ def _check_snapshots(snapshots: Mapping[dt.date, pa.Table], settings: TrainingSe
             f"training lacks the users and labels of {', '.join(map(str, absent))}",
             remedy="bring them, or change first_day, last_day, every_days, selection_day or report_days",
         )
-    for what, days in (("training", settings.training_days), ("selection", (settings.selection_day,))):
+    judged = [("training", settings.training_days), ("selection", (settings.selection_day,))]
+    if settings.recalibration_day is not None:
+        judged.append(("recalibration", (settings.recalibration_day,)))
+    for what, days in judged:
         if len({value for day in days for value in snapshots[day].column(LABEL).unique().to_pylist()}) < 2:
             raise DataError(
                 f"the labels of the {what} days are all alike", remedy="check the labels: there is nothing to learn"
@@ -149,70 +134,19 @@ def _repeatable(settings: TrainingSettings) -> Iterator[None]:
         torch.set_deterministic_debug_mode(strictness)
 
 
-def _rows(table: pa.Table, spec: FeatureSpec) -> _Rows:
-    encoded = encode(table, spec)
-    return _Rows(
-        encoded=encoded,
-        numeric=torch.from_numpy(encoded.numeric).t().contiguous(),
-        categories=torch.from_numpy(encoded.categories).t().contiguous(),
-        labels=torch.from_numpy(table.column(LABEL).to_numpy().astype(np.float32)),
-    )
-
-
-def _fit(
-    rows: _Rows,
-    selection: _Rows,
+def _recalibrated(
+    network: Network,
+    calibration: Calibration,
+    snapshots: Mapping[dt.date, pa.Table],
     spec: FeatureSpec,
-    network_settings: NetworkSettings,
     settings: TrainingSettings,
-    progress: Callable[[Epoch], None],
-) -> tuple[WideAndDeep, list[Epoch]]:
-    """Epochs until the selection day's log loss stops falling; the network of the best one."""
-    network = build_network(network_settings, spec)
-    network.start_at(float(rows.labels.mean()))
-    optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    epochs: list[Epoch] = []
-    best_loss, best_state = float("inf"), network.state_dict()
-    for number in range(1, settings.epochs + 1):
-        began = time.perf_counter()
-        training_loss = _epoch(network, optimizer, rows, settings.batch_rows)
-        loss = log_loss(logits_of(network, selection.encoded), selection.labels.numpy())
-        is_best = loss < best_loss
-        if is_best:
-            best_loss, best_state = loss, copy.deepcopy(network.state_dict())
-        epochs.append(
-            Epoch(
-                number=number,
-                training_loss=training_loss,
-                selection_loss=loss,
-                is_best=is_best,
-                seconds=time.perf_counter() - began,
-            )
-        )
-        progress(epochs[-1])
-        if not math.isfinite(loss):
-            raise DataError(
-                f"training diverged in epoch {number}: the selection day's log loss is {loss}",
-                remedy="lower learning_rate, or look for extreme values among the features",
-            )
-        if number - max((one.number for one in epochs if one.is_best), default=0) >= settings.patience:
-            break
-    network.load_state_dict(best_state)
-    return network.eval(), epochs
-
-
-def _epoch(network: WideAndDeep, optimizer: torch.optim.Optimizer, rows: _Rows, batch_rows: int) -> float:
-    """One shuffled pass; the mean log loss on the way."""
-    network.train()
-    total = 0.0
-    for chosen in torch.randperm(len(rows.labels)).split(batch_rows):
-        optimizer.zero_grad()
-        logits = network(rows.numeric[chosen].t(), rows.categories[chosen].t())
-        loss = functional.binary_cross_entropy_with_logits(logits, rows.labels[chosen])
-        loss.backward()
-        optimizer.step()
-        total += float(loss.detach()) * len(chosen)
-    return total / len(rows.labels)
+) -> Calibration:
+    """With what the day of recalibration, if there is one, shows on top."""
+    day = settings.recalibration_day
+    if day is None:
+        return calibration
+    rows = rows_of(snapshots[day], spec)
+    return fit_calibration(calibration.apply(logits_of(network, rows.encoded)), rows.labels.numpy()).after(calibration)
 
 
 def _provenance(
@@ -223,11 +157,7 @@ def _provenance(
         "training": {**training, "horizon_days": horizon_days},
         "epochs": [asdict(epoch) for epoch in epochs],
         "seconds": round(seconds, 3),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "pyarrow": pa.__version__,
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        **environment(),
     }
 
 

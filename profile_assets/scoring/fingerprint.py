@@ -35,7 +35,7 @@ def code_version() -> str:
 
 def _sources() -> Iterator[Path]:
     yield from sorted((_PACKAGE / "features").rglob("*.py"))
-    yield _PACKAGE / "models" / "network.py"
+    yield from (_PACKAGE / "models" / name for name in ("network.py", "network_base.py"))
     yield from sorted((_PACKAGE / "scoring").rglob("*.py"))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -249,3 +250,84 @@ def test_golden_rows_that_prove_nothing(bundle_path: Path, reseal: Reseal) -> No
     ):
         bundle_path = reseal(bundle_path, {GOLDEN: content})
         assert "golden" in refusal(bundle_path)
+
+
+def test_damage_of_every_kind_is_told_in_one_message(bundle_path: Path, reseal: Reseal, tmp_path: Path) -> None:
+    tensors = safetensors.torch.load((bundle_path / WEIGHTS).read_bytes())
+    tensors["first.bias"][0] = float("nan")
+    tensors["module.extra"] = tensors.pop("linear_slots")
+    signature = edit_json(bundle_path / SIGNATURE, calibration={"scale": -1.0, "shift": 0.0}, tensors={})
+    path = reseal(bundle_path, {WEIGHTS: safetensors.torch.save(tensors), SIGNATURE: signature})
+    (path / METRICS).write_text("{")
+    (path / "evil.py").write_text("raise SystemExit")
+    shutil.move(path / GOLDEN, tmp_path / GOLDEN)
+    (path / GOLDEN).symlink_to(tmp_path / GOLDEN)
+    message = refusal(path)
+    for text in (
+        f"{METRICS} is not what was sealed",
+        f"{GOLDEN} is missing or is not a plain file",
+        "holds 'evil.py', which is no file of a bundle",
+        "first.bias holds 1 values that are no numbers",
+        "the weights lack linear_slots",
+        "the weights hold module.extra",
+        "is no calibration",
+        "the tensors of its signature are not those of its network",
+    ):
+        assert text in message, text
+
+
+@pytest.mark.parametrize("name", ["evil.py", "weights.bin", "weights.safetensors.bak"])
+def test_a_file_too_many_is_told_and_never_opened(bundle_path: Path, name: str) -> None:
+    (bundle_path / name).write_text("raise SystemExit")
+    assert f"it holds {name!r}, which is no file of a bundle" in refusal(bundle_path)
+
+
+def test_what_a_file_system_leaves_behind_is_no_attack(bundle_path: Path) -> None:
+    (bundle_path / ".nfs0000").write_text("")
+    assert load_bundle(bundle_path).id == bundle_path.name
+
+
+def test_weights_swapped_with_those_of_another_bundle(bundle_path: Path, change_weights: ChangeWeights) -> None:
+    other = bundle_path.parent / "copy"
+    shutil.copytree(bundle_path, other)
+    moved = change_weights(other, lambda tensors: tensors["first.bias"].add_(0.5))
+    (bundle_path / WEIGHTS).write_bytes((moved / WEIGHTS).read_bytes())
+    assert f"{WEIGHTS} is not what was sealed" in refusal(bundle_path)
+
+
+def test_weights_saved_on_cuda_load_on_a_processor(bundle_path: Path, reseal: Reseal) -> None:
+    """A safetensors file holds no device: what a saver notes about one is a note."""
+    tensors = safetensors.torch.load((bundle_path / WEIGHTS).read_bytes())
+    saved = safetensors.torch.save(tensors, metadata={"format": "pt", "device": "cuda:0"})
+    bundle = load_bundle(reseal(bundle_path, {WEIGHTS: saved}))
+    assert {weight.device.type for weight in bundle.inference.buffers()} == {"cpu"}
+
+
+def test_a_header_that_claims_more_bytes_than_there_are(bundle_path: Path, reseal: Reseal) -> None:
+    header = json.dumps({"first.bias": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}).encode()
+    content = len(header).to_bytes(8, "little") + header + b"\0" * 64
+    assert "is not a safetensors file" in refusal(reseal(bundle_path, {WEIGHTS: content}))
+
+
+@pytest.mark.parametrize(
+    "architecture", ["os:system", "subprocess:Popen", "torch.nn:Linear", "../evil:Net", "no.such.module:Net", "Net", 3]
+)
+def test_a_signature_that_names_another_class_calls_nothing(
+    bundle_path: Path, reseal: Reseal, architecture: object
+) -> None:
+    network = json.loads((bundle_path / SIGNATURE).read_text())["network"]
+    bent = edit_json(bundle_path / SIGNATURE, network={**network, "architecture": architecture})
+    message = refusal(reseal(bundle_path, {SIGNATURE: bent}))
+    assert "cannot be used" in message
+    assert str(architecture) in message
+
+
+@pytest.mark.parametrize("calibration", [{}, None, {"scale": 0, "shift": 0}, {"scale": 1, "shift": "x"}, []])
+def test_a_calibration_that_is_none(bundle_path: Path, reseal: Reseal, calibration: object) -> None:
+    bent = edit_json(bundle_path / SIGNATURE, calibration=calibration)
+    assert "is no calibration" in refusal(reseal(bundle_path, {SIGNATURE: bent}))
+
+
+def test_a_calibration_that_is_not_the_one_of_the_golden_rows(bundle_path: Path, reseal: Reseal) -> None:
+    bent = edit_json(bundle_path / SIGNATURE, calibration={"scale": 1.0, "shift": 0.5})
+    assert "golden rows differ" in refusal(reseal(bundle_path, {SIGNATURE: bent}))

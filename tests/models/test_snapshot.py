@@ -58,6 +58,6 @@ def test_labels_of_nobody_here_are_refused(people: pa.Table, ids: list[str | Non
 
 def test_the_record_tells_rows_positives_and_keys_of_each_day(people: pa.Table) -> None:
     joined = join_labels(DAY, people, labels(["a", "b"], [1, 0]))
-    (entry,) = record_of({DAY: joined})["days"]
+    (entry,) = record_of({DAY: joined}, lambda _: "training")["days"]
     assert (entry["day"], entry["rows"], entry["positives"]) == ("2026-01-05", 2, 1)
     assert KeySet.from_json(entry["keys"]) == key_set_of(pa.array(["a", "b"]))

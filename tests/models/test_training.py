@@ -172,3 +172,48 @@ def test_training_in_several_chunks_is_training() -> None:
     pieces = {day: pa.concat_tables([table.slice(0, 700), table.slice(700)]) for day, table in tables.items()}
     one, other = (train(each, FEATURES, NETWORK, settings(epochs=1), horizon_days=30) for each in (tables, pieces))
     assert one.metrics == other.metrics
+
+
+def rarer() -> dict[dt.date, pa.Table]:
+    """The snapshots with three of four positives left out."""
+    tables = {}
+    for day, table in snapshots().items():
+        is_kept = (table["label"].to_numpy() == 0) | (np.arange(table.num_rows) % 4 == 0)
+        tables[day] = table.filter(pa.array(is_kept))
+    return tables
+
+
+def test_balanced_labels_weigh_alike_and_scores_stay_probabilities() -> None:
+    plain, balanced = (
+        train(rarer(), FEATURES, NETWORK, settings(class_weights=weights, epochs=12), horizon_days=30)
+        for weights in ("none", "balanced")
+    )
+    assert plain.calibration.is_identity
+    assert balanced.calibration.shift < -0.5
+    for one, other in zip(plain.metrics["days"], balanced.metrics["days"], strict=True):
+        assert other["auc"] == pytest.approx(one["auc"], abs=0.02)
+        assert other["ece"] < one["ece"] + 0.03 < other["uncalibrated_ece"]
+
+
+def test_recalibration_on_a_later_day_moves_no_rank_and_says_that_it_looked() -> None:
+    later = dt.date(2026, 4, 1)
+    tables = {**snapshots(), later: rarer()[dt.date(2026, 3, 1)]}
+    plain = train(tables, FEATURES, NETWORK, settings(), horizon_days=30)
+    moved = train(tables, FEATURES, NETWORK, settings(recalibration_day=later), horizon_days=30)
+    assert moved.calibration.shift < -0.5
+    assert moved.calibration.scale > 0
+    by_day = {day["day"]: day for day in moved.metrics["days"]}
+    assert (by_day["2026-04-01"]["role"], by_day["2026-03-01"]["role"]) == ("recalibration", "report")
+    assert "optimistic" in by_day["2026-04-01"]["note"]
+    assert by_day["2026-04-01"]["ece"] < by_day["2026-04-01"]["uncalibrated_ece"] / 2
+    assert by_day["2026-03-01"]["auc"] == pytest.approx(plain.metrics["days"][1]["auc"], abs=1e-9)
+    roles = {day["day"]: day["role"] for day in moved.data_snapshot["days"]}
+    assert roles["2026-04-01"] == "recalibration"
+
+
+def test_the_environment_of_a_training_is_recorded() -> None:
+    recorded = train(snapshots(), FEATURES, NETWORK, settings(epochs=1), horizon_days=30).provenance
+    assert recorded["training"]["threads"] == 1
+    assert recorded["cpu_capability"]
+    assert len(recorded["lock_digest"]) == 64
+    assert recorded["image_digest"] is None
