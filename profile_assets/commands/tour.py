@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.status import Status
 from rich.table import Table
 
 from profile_assets.errors import DataError, ProfileAssetsError, ProfileError, StorageError
@@ -38,15 +40,19 @@ def prepare_demo() -> None:
 
 
 def train() -> None:
-    """A new bundle, through Dagster."""
+    """A new bundle, through Dagster; what was learned so far is shown on the way."""
     deployment = load_deployment()
-    with _step("training a model") as said:
+    with _step("training a model") as step:
         from profile_assets.orchestration.launch import session
 
-        with session(deployment) as runs:
-            runs.train()
+        with session(deployment) as runs, step.following("profile_assets"):
+            bundle_id = runs.train()
         stable = read_pointer(deployment.layout, "stable")
-        said(f"stable is {stable.bundle_id}" if stable else "no bundle is stable")
+        if stable is not None and stable.bundle_id == bundle_id:
+            step.say(f"{bundle_id}, which is stable")
+        else:
+            step.say(f"{bundle_id}; stable is {stable.bundle_id if stable else 'none'}")
+            step.say(f'to score with it: profile-assets models promote {bundle_id} --why "..."')
 
 
 def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
@@ -97,9 +103,9 @@ def generate_demo(users: int, days: int, seed: int) -> None:
     from profile_assets.users.generate import generate
 
     deployment = load_deployment()
-    with _step(f"{users:,} users a day") as said:
+    with _step(f"{users:,} users a day") as step:
         generate(deployment.root, num_users=users, days=_last_days(_yesterday(deployment), days), seed=seed)
-        said(f"{deployment.root / 'generated'}")
+        step.say(f"{deployment.root / 'generated'}")
 
 
 def _replaying() -> Deployment:
@@ -147,13 +153,38 @@ def _yesterday(deployment: Deployment) -> dt.date:
     return deployment.today() - ONE_DAY
 
 
+class _Step:
+    """A step under way: what it says at its end, and lines of a logger shown beside the spinner."""
+
+    def __init__(self, what: str, status: Status) -> None:
+        self.said: list[str] = []
+        self._what, self._status = what, status
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    @contextmanager
+    def following(self, logger_name: str) -> Iterator[None]:
+        """Show what that logger is told for as long as this is entered."""
+        logger, handler = logging.getLogger(logger_name), logging.Handler()
+        before = logger.level
+        handler.emit = lambda record: self._status.update(f"{self._what}: {record.getMessage()}")  # type: ignore[method-assign]
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.setLevel(before)
+            logger.removeHandler(handler)
+
+
 @contextmanager
-def _step(what: str) -> Iterator[Callable[[str], None]]:
+def _step(what: str) -> Iterator[_Step]:
     """A spinner while the step works, one line when it is done."""
-    said: list[str] = []
-    with console.status(f"{what} ..."):
-        yield said.append
-    console.print(f"[green]✓[/] {what}{': ' if said else ''}{'; '.join(said)}")
+    with console.status(f"{what} ...") as status:
+        step = _Step(what, status)
+        yield step
+    console.print(f"[green]✓[/] {what}{': ' if step.said else ''}{'; '.join(step.said)}")
 
 
 def _progress() -> Progress:

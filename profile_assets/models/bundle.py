@@ -143,7 +143,7 @@ def load_bundle(path: Path, device: str = "cpu") -> Bundle:
         raise unusable(path, problems)
     network = model.network.to(device).eval()
     inference = calibrated(network.fold(), model.calibration)
-    problems += _golden_problems(inference, model.spec, contents[files.GOLDEN], device)
+    problems += golden_problems(inference, model.spec, contents[files.GOLDEN], device)
     if problems:
         raise unusable(path, problems)
     return Bundle(
@@ -182,15 +182,18 @@ def _golden_bytes(network: Network, calibration: Calibration, spec: FeatureSpec)
     return sink.getvalue()
 
 
-def _golden_problems(network: nn.Module, spec: FeatureSpec, content: bytes, device: str) -> list[str]:
+def golden_problems(
+    network: nn.Module, spec: FeatureSpec, content: bytes, device: str, *, rows: int | None = ROWS
+) -> list[str]:
+    """Why the golden rows (`rows` of them, or any number) do not score as recorded; empty where they do."""
     try:
         table = pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True).read()
         recorded = table.column(table.num_columns - 1).cast(pa.float64()).to_numpy()
         found = probabilities(network, table.select(range(table.num_columns - 1)), spec, device).astype(np.float64)
     except (pa.ArrowException, OSError, ContractError, DataError) as error:
         return [f"{files.GOLDEN} cannot be scored: {error}"]
-    if len(found) != ROWS:
-        return [f"{files.GOLDEN} holds {len(found)} rows, not {ROWS}"]
+    if len(found) != (rows or len(found)):
+        return [f"{files.GOLDEN} holds {len(found)} rows, not {rows}"]
     is_same = np.abs(found - recorded) <= GOLDEN_TOLERANCE  # false for NaN on either side
     if is_same.all():
         return []

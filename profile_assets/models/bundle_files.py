@@ -61,7 +61,7 @@ def read_sealed(path: Path) -> tuple[dict[str, bytes], list[str]]:
     contents: dict[str, bytes] = {}
     problems = [*_seal_problems(path, record), *_strangers(path)]
     for name in FILES:
-        found = _read(path / name)
+        found = read(path / name)
         if found is None:
             problems.append(f"{name} is missing or is not a plain file")
         elif name in record["files"] and record["files"][name] != _entry(found):
@@ -95,7 +95,7 @@ def _no_object(name: str, why: str) -> BundleError:
 
 def read_part(path: Path, name: str) -> dict[str, Any]:
     """One JSON file of the bundle at `path`, verified against its seal, without loading the model."""
-    content, sealed = _read(path / name), _read_seal(path)["files"].get(name)
+    content, sealed = read(path / name), _read_seal(path)["files"].get(name)
     if content is None or sealed != _entry(content):
         raise unusable(path, [f"{name} is missing or is not what was sealed"])
     return parse_json(name, content)
@@ -112,7 +112,7 @@ def read_bins(path: Path) -> Bins | None:
 
 
 def _read_seal(path: Path) -> dict[str, Any]:
-    content = _read(path / SEAL)
+    content = read(path / SEAL)
     if content is None:
         raise unusable(path, [f"{SEAL} is missing or is not a plain file: the bundle was never finished"])
     try:
@@ -140,7 +140,7 @@ def _seal_problems(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
         yield f"the folder is called {path.name}, the bundle in it {record.get('id')!r}"
 
 
-def _read(path: Path) -> bytes | None:
+def read(path: Path) -> bytes | None:
     """The bytes of a plain file; None where there is none, or a link to one."""
     if path.is_symlink() or not path.is_file():
         return None
@@ -150,13 +150,14 @@ def _read(path: Path) -> bytes | None:
 
 def _entry(content: bytes) -> dict[str, Any]:
     """What bundle.json says of a file."""
-    return {"sha256": _sha256(content), "size_bytes": len(content)}
+    return {"sha256": file_digest(content), "size_bytes": len(content)}
 
 
-def _sha256(content: bytes) -> str:
+def file_digest(content: bytes) -> str:
+    """sha256, in hex."""
     return hashlib.sha256(content).hexdigest()
 
 
 def _id_of(digests: Mapping[str, Any]) -> str:
     joined = "".join(f"{name} {digests.get(name)}\n" for name in (WEIGHTS, SIGNATURE, SPEC))
-    return f"b-{_sha256(joined.encode())[:16]}"
+    return f"b-{file_digest(joined.encode())[:16]}"

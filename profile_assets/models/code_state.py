@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,11 @@ def code_state() -> dict[str, str | bool | None]:
     commit = _git("rev-parse", "HEAD")
     changed = None if commit is None else _git("status", "--porcelain", "--untracked-files=no")
     return {"commit": commit, "is_dirty": None if changed is None else bool(changed)}
+
+
+def made_by() -> dict[str, object]:
+    """What the provenance of a bundle says of its making: when (UTC), and by which code."""
+    return {"made_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), "code": code_state()}
 
 
 def _git(*arguments: str) -> str | None:

@@ -6,6 +6,7 @@ an empty registry becomes stable.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,27 +15,29 @@ from typing import Any
 import pyarrow as pa
 
 from profile_assets.errors import ProfileError
+from profile_assets.features.spec import FeatureSpec
 from profile_assets.models.bundle import write_bundle
-from profile_assets.models.code_state import code_state
+from profile_assets.models.code_state import made_by
+from profile_assets.models.grounds import digests_of, labelled_users, newest_matured_day
 from profile_assets.models.recipe import Recipe
-from profile_assets.models.registry import set_first_stable
-from profile_assets.models.settings import check_split
-from profile_assets.models.snapshot import join_labels
+from profile_assets.models.registry import STABLE, read_pointer, set_first_stable
+from profile_assets.models.settings import TrainingSettings, check_split, first_clear_day
 from profile_assets.models.training import Epoch, train
 from profile_assets.storage.layout import Layout
-from profile_assets.users.labels import is_known, read_labels
-from profile_assets.users.land import clean_batches
-from profile_assets.users.taking import source_digest
+from profile_assets.users.labels import is_known
 
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """A bundle that was just written."""
+    """A bundle that was just written. `is_stable`: it scores, whether it does so since just now or since long ago."""
 
     bundle_id: str
     is_stable: bool
     rows: int
     metrics: Mapping[str, Any]
+    spec: FeatureSpec
+    data_snapshot: Mapping[str, Any]
+    provenance: Mapping[str, Any]
 
 
 def make_bundle(recipe: Recipe, layout: Layout, *, progress: Callable[[str], None] = lambda _: None) -> Made:
@@ -42,13 +45,15 @@ def make_bundle(recipe: Recipe, layout: Layout, *, progress: Callable[[str], Non
 
     Raises what reading, joining and training raise; ProfileError where a day's labels are not known by then.
     """
-    settings, horizon_days = recipe.training, recipe.labels.horizon_days
+    grounds, horizon_days = recipe.grounds, recipe.labels.horizon_days
+    settings = _with_recalibration_day(recipe)
     check_split(settings, horizon_days)
     _require_known(settings.days, horizon_days, recipe.today)
     snapshots: dict[dt.date, pa.Table] = {}
     sources: dict[str, dict[str, str]] = {}
     for day in settings.days:
-        snapshots[day], sources[day.isoformat()] = _snapshot(recipe, day)
+        sources[day.isoformat()] = digests_of(grounds, day)
+        snapshots[day] = labelled_users(grounds, day)
         progress(f"{day}: {snapshots[day].num_rows:,} labelled users")
     trained = train(
         snapshots,
@@ -58,6 +63,8 @@ def make_bundle(recipe: Recipe, layout: Layout, *, progress: Callable[[str], Non
         horizon_days=horizon_days,
         progress=lambda epoch: progress(_sentence(epoch)),
     )
+    data_snapshot = {**trained.data_snapshot, "sources": sources}
+    provenance = {**trained.provenance, **made_by()}
     bundle_id = write_bundle(
         layout.models,
         network=trained.network,
@@ -65,25 +72,37 @@ def make_bundle(recipe: Recipe, layout: Layout, *, progress: Callable[[str], Non
         spec=trained.spec,
         schema=recipe.contract.schema,
         metrics=trained.metrics,
-        data_snapshot={**trained.data_snapshot, "sources": sources},
-        provenance={**trained.provenance, "code": code_state()},
+        data_snapshot=data_snapshot,
+        provenance=provenance,
         staging=layout.scratch("models"),
         calibration=trained.calibration,
     )
-    is_stable = set_first_stable(layout, bundle_id, "the first bundle")
-    rows = int(trained.metrics["training_rows"])
-    return Made(bundle_id=bundle_id, is_stable=is_stable, rows=rows, metrics=trained.metrics)
+    set_first_stable(layout, bundle_id, "the first bundle")
+    stable = read_pointer(layout, STABLE)
+    return Made(
+        bundle_id=bundle_id,
+        is_stable=stable is not None and stable.bundle_id == bundle_id,
+        rows=int(trained.metrics["training_rows"]),
+        metrics=trained.metrics,
+        spec=trained.spec,
+        data_snapshot=data_snapshot,
+        provenance=provenance,
+    )
 
 
-def _snapshot(recipe: Recipe, day: dt.date) -> tuple[pa.Table, dict[str, str]]:
-    """The labelled users of a day, and the digests of the two sources they were read from."""
-    digests = {
-        "users": source_digest(recipe.source, recipe.contract, day),
-        "labels": source_digest(recipe.labels.source, recipe.labels.contract, day),
-    }
-    batches = clean_batches(recipe.source, recipe.contract, day)
-    users = pa.Table.from_batches(batches, recipe.contract.schema)
-    return join_labels(day, users, read_labels(recipe.labels, day)), digests
+def _with_recalibration_day(recipe: Recipe) -> TrainingSettings:
+    """The settings with the day of recalibration, if the profile asks for one: the newest matured one."""
+    settings = recipe.training
+    if settings.recalibration == "none":
+        return settings
+    clear = first_clear_day(settings, recipe.labels.horizon_days)
+    day = newest_matured_day(recipe.grounds, first=clear, apart_from=(settings.selection_day,))
+    if day is None:
+        raise ProfileError(
+            f"no day from {clear} on has users and labels that are known on {recipe.today} to recalibrate on",
+            remedy="bring one, or set training.recalibration to none",
+        )
+    return dataclasses.replace(settings, recalibration_day=day)
 
 
 def _require_known(days: tuple[dt.date, ...], horizon_days: int, today: dt.date) -> None:

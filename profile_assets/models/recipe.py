@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from profile_assets.features.spec import FeatureSettings
+from profile_assets.models.grounds import Grounds
 from profile_assets.models.settings import NetworkSettings, TrainingSettings
 from profile_assets.users.contract import Contract
 from profile_assets.users.labels import LabelSettings
@@ -23,3 +24,7 @@ class Recipe:
     network: NetworkSettings
     training: TrainingSettings
     today: dt.date
+
+    @property
+    def grounds(self) -> Grounds:
+        return Grounds(source=self.source, contract=self.contract, labels=self.labels, today=self.today)

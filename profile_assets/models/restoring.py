@@ -56,7 +56,7 @@ def restored(
     settings = found(problems, lambda: NetworkSettings.from_json(signature.get("network", {})))
     wanted = signature.get("calibration", Calibration().to_json())
     calibration = found(problems, lambda: Calibration.from_json(wanted))
-    state = None if weights is None else found(problems, lambda: _tensors(weights))
+    state = None if weights is None else found(problems, lambda: tensors_of(weights))
     network = None
     if spec is not None and settings is not None:
         network = found(problems, lambda: _fresh_network(settings, spec, signature.get("code")))
@@ -79,7 +79,8 @@ def found(problems: list[str], look: Callable[[], _T]) -> _T | None:
         return None
 
 
-def _tensors(weights: bytes) -> dict[str, Tensor]:
+def tensors_of(weights: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, by name. BundleError where it is none."""
     try:
         return dict(safetensors.torch.load(weights))
     except (safetensors.SafetensorError, KeyError, ValueError) as error:

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from profile_assets.errors import BundleError, ProfileError
 
@@ -18,7 +18,7 @@ Recalibration = Literal["none", "newest"]
 Role = Literal["training", "selection", "recalibration", "report"]
 
 
-def is_architecture(name: object) -> bool:
+def is_architecture(name: object) -> TypeGuard[str]:
     """Whether this is written as the name of a network is: a known one, or "package.module:Class"."""
     return isinstance(name, str) and (name in ARCHITECTURES or _OWN_CLASS.fullmatch(name) is not None)
 
@@ -111,6 +111,15 @@ class TrainingSettings:
         if day == self.recalibration_day:
             return "recalibration"
         return "selection" if day == self.selection_day else "report"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromotionLimits:
+    """`max_log_loss_rise` is relative to that of stable, `max_auc_drop` absolute; `min_rows` make a comparison."""
+
+    max_log_loss_rise: float = 0.01
+    max_auc_drop: float = 0.005
+    min_rows: int = 1000
 
 
 def first_clear_day(settings: TrainingSettings, horizon_days: int) -> dt.date:

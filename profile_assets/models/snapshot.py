@@ -73,6 +73,15 @@ def record_of(snapshots: Mapping[dt.date, pa.Table], role: Callable[[dt.date], R
 
 def days_learned_from(data_snapshot: Mapping[str, Any]) -> set[dt.date]:
     """The days that shaped a model: all but those that it was only measured on. A day without a role counts."""
+    return _days(data_snapshot, without=("report",))
+
+
+def days_fitted_to(data_snapshot: Mapping[str, Any]) -> set[dt.date]:
+    """Those of them that chose weights or the epoch: later days are clear of them only after the horizon."""
+    return _days(data_snapshot, without=("report", "recalibration"))
+
+
+def _days(data_snapshot: Mapping[str, Any], *, without: tuple[str, ...]) -> set[dt.date]:
     days = data_snapshot.get("days")
     entries = days if isinstance(days, list) else []
-    return {dt.date.fromisoformat(str(entry["day"])) for entry in entries if entry.get("role") != "report"}
+    return {dt.date.fromisoformat(str(entry["day"])) for entry in entries if entry.get("role") not in without}

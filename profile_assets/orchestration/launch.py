@@ -35,15 +35,17 @@ class Session:
         """Run the day's job. DataError with what stopped it, or StorageError after retries."""
         self._run(day_job_name(self.deployment), partition_key=day.isoformat())
 
-    def train(self) -> None:
-        """Run the training job. DataError with what stopped it."""
-        self._run(train_job_name(self.deployment), partition_key=None)
+    def train(self) -> str:
+        """Run the training job; gives the id of its bundle. DataError with what stopped it."""
+        result = self._run(train_job_name(self.deployment), partition_key=None)
+        (made,) = (event.materialization for event in result.get_asset_materialization_events())
+        return str(made.metadata["bundle_id"].value)
 
     def judge_freshness(self) -> None:
         """Run the freshness check. DataError with what stopped it; a stale table is a result, not an error."""
         self._run(freshness_job_name(self.deployment), partition_key=None)
 
-    def _run(self, job: str, *, partition_key: str | None) -> None:
+    def _run(self, job: str, *, partition_key: str | None) -> dg.ExecuteInProcessResult:
         result = self.definitions.resolve_job_def(job).execute_in_process(
             partition_key=partition_key, instance=self.instance, raise_on_error=False, run_config=_QUIET
         )
@@ -51,6 +53,7 @@ class Session:
             kind = StorageError if _was_retried(result) else DataError
             what = f"run {result.run_id} of {job} failed: {_reason(result)}"
             raise kind(what, remedy="mend that, then run it again; the UI has the run's log")
+        return result
 
 
 def redo_days(deployment: Deployment, instance: dg.DagsterInstance, days: Sequence[dt.date]) -> None:

@@ -11,9 +11,9 @@ import time
 
 import dagster as dg
 
-from profile_assets.orchestration import pictures
 from profile_assets.orchestration.keys import MODEL_BUNDLE, STABLE_BUNDLE, key_of
-from profile_assets.orchestration.shell import dagster_errors
+from profile_assets.orchestration.model_pictures import model_metadata
+from profile_assets.orchestration.shell import dagster_errors, tell
 from profile_assets.profile import Deployment
 
 
@@ -43,15 +43,12 @@ def model_bundle(deployment: Deployment) -> dg.AssetsDefinition:
             from profile_assets.models.making import make_bundle
 
             began = time.perf_counter()
-            made = make_bundle(deployment.recipe, deployment.layout, progress=context.log.info)
+            made = make_bundle(deployment.recipe, deployment.layout, progress=lambda line: tell(context, line))
         return dg.MaterializeResult(
             metadata={
-                "bundle_id": made.bundle_id,
-                "is_stable": made.is_stable,
+                **model_metadata(made),
                 "path": dg.MetadataValue.path(str(deployment.layout.bundle(made.bundle_id))),
                 "seconds": round(time.perf_counter() - began, 3),
-                "rows": made.rows,
-                "metrics": pictures.metric_table(made.metrics),
             }
         )
 

@@ -126,17 +126,6 @@ def target_rows(record: PublishRecord) -> list[dict[str, str | int | float | boo
     ]
 
 
-def metric_table(metrics: Mapping[str, Any]) -> dg.MetadataValue:
-    """One row a measured day: the network beside logistic regression."""
-    names = ("day", "role", "rows", "auc", "baseline_auc", "log_loss", "baseline_log_loss")
-    return dg.MetadataValue.table(
-        [
-            dg.TableRecord({name: round(day[name], 4) if isinstance(day[name], float) else day[name] for name in names})
-            for day in metrics["days"]
-        ]
-    )
-
-
 def count_table(counts: Mapping[str, int], name: str) -> dg.MetadataValue:
     """Counts by reason, file or the like; an empty mapping gives a table that says so."""
     rows = [dg.TableRecord({name: key, "rows": value}) for key, value in sorted(counts.items())]

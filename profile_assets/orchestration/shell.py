@@ -82,6 +82,12 @@ def warn(context: Context, message: str) -> None:
     _LOGGER.warning(message)
 
 
+def tell(context: Context, message: str) -> None:
+    """Progress: into the run's log, and to whoever started the run at a terminal and listens."""
+    context.log.info(message)
+    _LOGGER.info(message)
+
+
 def judged(
     context: dg.AssetExecutionContext,
     layout: Layout,

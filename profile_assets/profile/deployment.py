@@ -12,8 +12,9 @@ from profile_assets.alerts.watch import Watch
 from profile_assets.errors import ProfileError
 from profile_assets.feature_store.settings import BucketSettings, ExportSettings, OnlineSettings
 from profile_assets.features.spec import FeatureSettings
+from profile_assets.models.grounds import Grounds
 from profile_assets.models.recipe import Recipe
-from profile_assets.models.settings import NetworkSettings, TrainingSettings
+from profile_assets.models.settings import NetworkSettings, PromotionLimits, TrainingSettings
 from profile_assets.profile.fields import Labels, Profile, Source
 from profile_assets.quality.freshness import DueRule
 from profile_assets.quality.gates import Limits, Rules
@@ -83,6 +84,17 @@ class Deployment:
             training=self.training,
             today=self.today(),
         )
+
+    @property
+    def grounds(self) -> Grounds | None:
+        """What bundles are compared by, with the labels that are known today; None where the profile has no labels."""
+        if self.profile.labels is None:
+            return None
+        return Grounds(source=self.source, contract=self.contract, labels=self.labels, today=self.today())
+
+    @property
+    def promotion(self) -> PromotionLimits:
+        return PromotionLimits(**dict(self.profile.promotion))
 
     @property
     def features(self) -> tuple[FeatureSettings, ...]:

@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from profile_assets.alerts.settings import Kind
+from profile_assets.models.settings import is_architecture
 from profile_assets.users.contract import parse_type
 from profile_assets.users.source import parse_ready
 
@@ -38,6 +39,14 @@ def _one_byte(mark: str) -> str:
 
 
 _Mark = Annotated[str, AfterValidator(_one_byte)]
+
+
+def _known_architecture(name: str) -> str:
+    if not is_architecture(name):
+        raise ValueError("no such network")
+    return name
+
+
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -144,6 +153,12 @@ class Training(_Part):
     batch_rows: int = Field(2048, ge=1, description="rows of one gradient step")
     seed: int = Field(0, ge=0, description="of every random draw")
     threads: int = Field(1, ge=1, description="sums depend on it, so it is fixed and recorded")
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced lets the rarer label weigh as much as the other; scores stay probabilities"
+    )
+    recalibration: Literal["none", "newest"] = Field(
+        "none", description="newest fits a scale and a shift of the logits on the newest day with known labels"
+    )
 
 
 class Feature(_Part):
@@ -158,11 +173,21 @@ class Feature(_Part):
 class Model(_Part):
     """The network."""
 
-    architecture: Literal["wide_and_deep", "deepfm"] = Field("wide_and_deep", description="wide_and_deep or deepfm")
+    architecture: Annotated[str, AfterValidator(_known_architecture)] = Field(
+        "wide_and_deep", description='wide_and_deep, deepfm, or a class of your own as "package.module:Class"'
+    )
     features: tuple[Feature, ...] = Field(min_length=1, description="in the order in which the network sees them")
     embedding_dim: int = Field(16, ge=1, le=512, description="length of a category's vector")
     hidden: tuple[int, ...] = Field((128, 64), min_length=1, description="widths of the hidden layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="in training only")
+
+
+class Promotion(_Part):
+    """When a bundle may become stable: both score the newest day with known labels that neither was trained on."""
+
+    max_log_loss_rise: float = Field(0.01, ge=0, description="relative to the log loss of the stable bundle")
+    max_auc_drop: float = Field(0.005, ge=0, le=1, description="absolute, below the AUC of the stable bundle")
+    min_rows: int = Field(1000, ge=1, description="fewer labelled users make no comparison, which is no pass")
 
 
 class Shards(_Part):
@@ -276,6 +301,7 @@ class Profile(_Part):
     labels: Labels | None = Field(None, description="what came true; only for training")
     training: Training | None = Field(None, description="how a model is made; not for weights made elsewhere")
     model: Model = Field(description="the network")
+    promotion: Promotion = Field(Promotion(), description="when a bundle may become stable")
     shards: Shards = Field(Shards(), description="the files of a day")
     scoring: Scoring = Field(Scoring(), description="how the network is run")
     quality: Quality = Field(Quality(), description="limits")
