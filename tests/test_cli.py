@@ -23,6 +23,7 @@ def test_the_commands_are_these():
         "freshness",
         "lookup",
         "metrics",
+        "models",
         "online",
         "plan",
         "publish",
@@ -30,6 +31,7 @@ def test_the_commands_are_these():
         "release",
         "show",
         "train",
+        "why",
         "withdraw",
     ]
 
@@ -163,3 +165,14 @@ def test_metrics_are_printed_or_written(tmp_path):
     path = tmp_path / "purchase_30d" / "metrics" / "purchase_30d.prom"
     assert written.stdout.strip() == str(path)
     assert 'profile_assets_stale{profile="purchase_30d",target="offline"} 1' in path.read_text()
+
+
+def test_the_commands_about_models_are_these():
+    models = typer.main.get_group(app).commands["models"]
+    assert sorted(models.commands) == ["history", "import", "list", "promote", "rollback", "show"]
+
+
+def test_a_rollback_without_a_model_says_so(tmp_path):
+    done = run("models", "rollback", "--why", "worse", PROFILE_DATA=str(tmp_path))
+    assert done.returncode == 1
+    assert "nothing to roll back to" in done.stderr

@@ -45,7 +45,7 @@ def set_aside(cleaned: Cleaned, contract: Contract) -> pa.RecordBatch:
             "reason": reasons + [f"row: {row.reason}" for row in broken],
             "file": [cleaned.raw.file.name] * (len(rows) + len(broken)),
             "row": numbers + [row.number for row in broken],
-            "raw": raw + [json.dumps({"line": _hashed(row.text) if personal else row.text}) for row in broken],
+            "raw": raw + [json.dumps({"line": hashed(row.text) if personal else row.text}) for row in broken],
         },
         schema=SCHEMA,
     )
@@ -58,11 +58,12 @@ def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _as_json(row: dict[str, Any], personal: set[str]) -> str:
-    shown = {name: _hashed(value) if name in personal else _plain(value) for name, value in row.items()}
+    shown = {name: hashed(value) if name in personal else _plain(value) for name, value in row.items()}
     return json.dumps(shown, ensure_ascii=False, default=str, allow_nan=False)
 
 
-def _hashed(value: Any) -> str | None:
+def hashed(value: Any) -> str | None:
+    """How a personal value is shown: the first 12 hex digits of its md5."""
     if value is None:
         return None
     return hashlib.md5(str(value).encode(), usedforsecurity=False).hexdigest()[:_HASH_DIGITS]
