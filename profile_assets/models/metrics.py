@@ -101,6 +101,18 @@ def bootstrap_differences(
     return _interval(defined) if len(defined) else None, _interval(np.concatenate(losses))
 
 
+def bootstrap_intervals(
+    logits: np.ndarray, labels: np.ndarray, *, seed: int, max_cells: int = 4_000_000
+) -> tuple[Interval | None, Interval]:
+    """Intervals of the AUC and of the log loss, over the rows that `bootstrap_differences` draws for this seed."""
+    losses = log_losses(logits, labels)
+    drawn = list(_resamples(len(labels), np.random.default_rng(seed), max_cells))
+    aucs = np.concatenate([_aucs(logits, labels, counts) for counts in drawn])
+    defined = aucs[~np.isnan(aucs)]
+    means = np.concatenate([counts @ losses / len(labels) for counts in drawn])
+    return _interval(defined) if len(defined) else None, _interval(means)
+
+
 def _resamples(rows: int, draw: np.random.Generator, max_cells: int) -> Iterator[np.ndarray]:
     """RESAMPLES rows of counts, in blocks of bounded memory, each (b, rows) float64."""
     block = max(1, min(RESAMPLES, max_cells // rows))
