@@ -173,13 +173,33 @@ def _golden_bytes(network: Network, calibration: Calibration, spec: FeatureSpec)
     rows = golden_rows(spec)
     was_training = network.training
     device = next((str(weight.device) for weight in network.parameters()), "cpu")
-    scores = probabilities(calibrated(network.eval(), calibration), rows, spec, device)
+    scores = _row_by_row(calibrated(network.eval(), calibration), rows, spec, device)
     network.train(was_training)
     sink = io.BytesIO()
     # The score is a column of its own place, last: a feature may be called "score" as well.
     table = rows.append_column(_SCORE, pa.array(scores, pa.float32()))
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     return sink.getvalue()
+
+
+def _row_by_row(network: nn.Module, rows: pa.Table, spec: FeatureSpec, device: str) -> np.ndarray:
+    """The scores; BundleError where they are not one a row, or depend on the row's company, or on a draw."""
+    scores = probabilities(network, rows, spec, device)
+    if scores.shape != (rows.num_rows,):
+        raise BundleError(
+            f"the network gives logits of shape {scores.shape} for {rows.num_rows} rows",
+            remedy="let its forward give one logit a row, of shape (rows,)",
+        )
+    order = np.arange(rows.num_rows)[::-1]
+    half = order[: rows.num_rows // 2]
+    again = probabilities(network, rows.take(pa.array(half)), spec, device)
+    apart = float(np.abs(again - scores[half]).max())
+    if apart > GOLDEN_TOLERANCE:  # not for NaN: weights that are none are told when they are loaded
+        raise BundleError(
+            f"a row's score moves by {apart:.2g} with the rows that it is scored with",
+            remedy="let a logit depend on its own row alone, and on no draw once the network is in eval mode",
+        )
+    return scores
 
 
 def golden_problems(

@@ -121,6 +121,8 @@ def try_beside(
     layout: Layout, contract: Contract, name: str, bundle_id: str, *, by: str, why: str
 ) -> registry.Change | None:
     """Make a bundle canary or shadow: it has to load and to fit the contract."""
+    if name not in (registry.CANARY, registry.SHADOW):
+        raise BundleError(f"no bundle is promoted to {name!r}", remedy="name stable, canary or shadow")
     registry.require_bundle(layout, bundle_id)
     _require_usable(layout, contract, bundle_id)
     return registry.set_pointer(layout, name, bundle_id, by=by, why=why)

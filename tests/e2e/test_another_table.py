@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from profile_assets.feature_store.read import lookup, read_day
+from profile_assets.models.registry import read_pointer
 from profile_assets.orchestration.build import build_definitions
 from profile_assets.orchestration.launch import Session
 from profile_assets.profile import Deployment, load_deployment
@@ -121,3 +122,27 @@ def test_another_table_is_another_file_and_no_code(
     found = lookup(bank.layout, str(LARGEST_ID))
     assert found is not None
     assert 0 <= found["score"] <= 1
+
+
+def test_train_says_which_bundle_it_made_and_whether_that_one_scores(
+    bank: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from profile_assets.commands.tour import train
+
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    monkeypatch.setenv("PROFILE_CONFIG", str(tmp_path / "risk.toml"))
+    monkeypatch.setenv("PROFILE_DATA", str(tmp_path))
+    train()
+    stable = read_pointer(bank.layout, "stable")
+    assert stable is not None
+    assert f"{stable.bundle_id}, which is stable" in "".join(capsys.readouterr().out.split("\n"))
+    train()  # the same data and seed: the same bundle, which is stable still
+    assert f"{stable.bundle_id}, which is stable" in "".join(capsys.readouterr().out.split("\n"))
+    path = tmp_path / "risk.toml"
+    path.write_text(path.read_text().replace("epochs = 3", "epochs = 3\nseed = 1"))
+    train()
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"stable is {stable.bundle_id}" in told
+    assert "profile-assets models promote b-" in told
+    assert told.count("b-") == 3

@@ -29,3 +29,37 @@ class Unmakeable(Network):
     def __init__(self, settings: NetworkSettings, spec: FeatureSpec, width: int) -> None:
         super().__init__(settings, spec)
         self.width = width
+
+
+class Sociable(Linear):
+    """Looks at the other rows of the batch."""
+
+    def forward(self, numeric: Tensor, categories: Tensor) -> Tensor:
+        logits = super().forward(numeric, categories)
+        return logits - logits.mean()
+
+
+class Dreaming(Linear):
+    """Draws, in eval mode too."""
+
+    def forward(self, numeric: Tensor, categories: Tensor) -> Tensor:
+        logits = super().forward(numeric, categories)
+        return logits + torch.randn_like(logits)
+
+
+class Tall(Linear):
+    """Gives a column."""
+
+    def forward(self, numeric: Tensor, categories: Tensor) -> Tensor:
+        return super().forward(numeric, categories).unsqueeze(1)
+
+
+class Normed(Linear):
+    """Has a layer that looks at its batch in training mode."""
+
+    def __init__(self, settings: NetworkSettings, spec: FeatureSpec) -> None:
+        super().__init__(settings, spec)
+        self.norm = nn.BatchNorm1d(2 * len(spec.numeric))
+
+    def forward(self, numeric: Tensor, categories: Tensor) -> Tensor:
+        return super().forward(self.norm(numeric.t()).t(), categories)

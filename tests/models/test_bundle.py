@@ -146,3 +146,17 @@ def test_the_json_files_of_equal_bundles_are_equal_bytes(bundle_path: Path) -> N
     for path in bundle_path.glob("*.json"):
         text = path.read_text()
         assert text == json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_bundle_written_from_a_gpu_loads_on_a_processor_and_back(
+    tmp_path: Path, make_network: Make, spec: FeatureSpec, users: pa.Table
+) -> None:
+    settings = NetworkSettings(hidden=(16,))
+    network = make_network(settings, spec)
+    expected = probabilities(network, users, spec)
+    path = write(tmp_path, network.to("cuda"), settings, spec, users.schema)
+    np.testing.assert_allclose(probabilities(load_bundle(path).inference, users, spec), expected, rtol=0, atol=1e-6)
+    on_gpu = load_bundle(path, "cuda").inference
+    np.testing.assert_allclose(probabilities(on_gpu, users, spec, "cuda"), expected, rtol=0, atol=1e-5)

@@ -88,3 +88,41 @@ def test_a_class_that_cannot_be_used_is_named(
 def test_what_is_the_name_of_a_network() -> None:
     assert all(map(is_architecture, ["wide_and_deep", "deepfm", "a:B", "a.b_2:Net"]))
     assert not any(map(is_architecture, ["wide", "a.b", "a:b:c", "a b:C", "../a:B", "a:B.c", "", None]))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Sociable", "with the rows that it is scored with"),
+        ("Dreaming", "with the rows that it is scored with"),
+        ("Tall", r"logits of shape \(256, 1\)"),
+    ],
+)
+def test_a_network_whose_scores_are_not_its_rows_alone_is_never_bundled(
+    tmp_path: Path, settings: NetworkSettings, spec: FeatureSpec, users: pa.Table, name: str, why: str
+) -> None:
+    with pytest.raises(BundleError, match=why):
+        write(tmp_path, dataclasses.replace(settings, architecture=f"my_networks:{name}"), spec, users)
+    assert not (tmp_path / "models").exists()
+
+
+def test_a_batch_norm_left_in_training_mode_scores_as_in_eval_mode(
+    tmp_path: Path, settings: NetworkSettings, spec: FeatureSpec, users: pa.Table
+) -> None:
+    settings = dataclasses.replace(settings, architecture="my_networks:Normed")
+    network = build_network(settings, spec).train()
+    bundle_id = write_bundle(
+        tmp_path / "models",
+        network=network,
+        network_settings=settings,
+        spec=spec,
+        schema=users.schema,
+        metrics={},
+        data_snapshot={},
+        provenance={},
+        staging=tmp_path / "_staging",
+    )
+    assert network.training
+    bundle = load_bundle(tmp_path / "models" / bundle_id)
+    expected = probabilities(network.eval(), users, spec)
+    np.testing.assert_allclose(probabilities(bundle.inference, users, spec), expected, rtol=0, atol=1e-6)
