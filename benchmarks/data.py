@@ -149,8 +149,8 @@ def _make_bundle(world: World) -> None:
 def _draw(network: Network) -> None:
     """Weights under which scores spread over most of 0 to 1, so that a wrong slot or number shows."""
     with torch.no_grad():
-        for weights in (network.linear_numeric, network.linear_slots, network.embeddings):
-            weights.normal_(std=0.3)
+        for name in ("linear_numeric", "linear_slots", "embeddings"):
+            network.get_parameter(name).normal_(std=0.3)
 
 
 def _land_and_split(world: World, shards: int) -> None:
