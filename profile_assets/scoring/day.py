@@ -33,7 +33,7 @@ from profile_assets.storage.space import require_space
 from profile_assets.storage.stages import Staged, current, is_whole, require, seal
 
 PARTS = f"{USER_SCORES}_parts"
-SCORE_BYTES = 12  # beside an id: the score, and on an incremental day the digest of the input
+ROW_BYTES = {"full": 4, "incremental": 12}  # beside an id: the score, and the digest of the model's input
 
 
 def score_day(
@@ -63,7 +63,7 @@ def score_day(
         if done is not None:
             return _as_committed(layout, day, done, progress)
         kept = _keep(layout, day, tasks)
-        _require_space(layout, day, shards, kept)
+        _require_space(layout, day, shards, kept, ROW_BYTES[settings.mode])
         results = run_tasks(layout.staging(USER_SCORES, day), tasks, kept, engine, progress)
     counts = [result.carrying for result in results.values()]
     manifest = Manifest(
@@ -171,10 +171,12 @@ def _keep(layout: Layout, day: dt.date, tasks: Sequence[ShardTask]) -> dict[str,
     return kept
 
 
-def _require_space(layout: Layout, day: dt.date, shards: Manifest, kept: Mapping[str, ShardResult]) -> None:
-    """Room for the shards that are to be scored: no more than the ids they have themselves, and a score beside each."""
+def _require_space(
+    layout: Layout, day: dt.date, shards: Manifest, kept: Mapping[str, ShardResult], row_bytes: int
+) -> None:
+    """Room for the shards that are to be scored: no more than the ids they have themselves, and what is beside each."""
     todo = [entry for entry in shards.files if entry.name not in kept]
-    needed = sum(entry.size_bytes + SCORE_BYTES * entry.rows for entry in todo)
+    needed = sum(entry.size_bytes + row_bytes * entry.rows for entry in todo)
     require_space(layout, f"{USER_SCORES} of {day}", needed)
 
 
