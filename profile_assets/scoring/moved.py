@@ -19,7 +19,7 @@ from profile_assets.scoring.match import NOWHERE, places_among
 from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.stages import ID_COLUMN
 
-SAMPLE_ROWS = 16_384
+SAMPLE_ROWS = 8_192
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,9 @@ def _has_moved(
 
 def _first_rows(paths: Sequence[Path], rows: int, spec: FeatureSpec) -> pa.Table | None:
     held: list[pa.RecordBatch] = []
+    text = [category.name for category in spec.categorical]
     for path in paths:
-        for batch in iter_batches(path, columns=[ID_COLUMN, *spec.columns], batch_rows=rows):
+        for batch in iter_batches(path, columns=[ID_COLUMN, *spec.columns], dictionary=text, batch_rows=rows):
             held.append(batch)
             if sum(one.num_rows for one in held) >= rows:
                 return pa.Table.from_batches(held).slice(0, rows)
