@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from profile_assets.commands.reconcile import reconcile
+from profile_assets.feature_store.publish import publish
 from profile_assets.feature_store.read import read_day
 from profile_assets.orchestration.build import build_definitions
 from profile_assets.orchestration.launch import Session
@@ -92,7 +95,21 @@ def _bent(path: Path, score: float) -> Any:
     return describe(path)
 
 
-def test_a_stale_carry_is_found_by_reconciling_and_replaced_on_request(incremental: Session, fresh_world: Any):
+@pytest.fixture
+def command(incremental: Session, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """`profile-assets reconcile`, on an instance of its own."""
+    home = incremental.deployment.root / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry:\n  enabled: false\n", encoding="utf-8")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv("PROFILE_DATA", str(incremental.deployment.root))
+    monkeypatch.setenv("PROFILE_CONFIG", str(incremental.deployment.root / "incremental.toml"))
+    return reconcile
+
+
+def test_a_stale_carry_is_found_by_reconciling_and_replaced_on_request(
+    incremental: Session, fresh_world: Any, command: Callable[..., int]
+):
     deployment, layout, days = incremental.deployment, incremental.deployment.layout, fresh_world.days
     incremental.score(days[0])
     right = scores(deployment, days[0])
@@ -100,8 +117,6 @@ def test_a_stale_carry_is_found_by_reconciling_and_replaced_on_request(increment
     assert evaluation(incremental).passed
 
     plant(deployment, days[0], 0.875)
-    from profile_assets.feature_store.publish import publish
-
     publish(layout, days[0], time_zone="UTC", clock=lambda: dt.datetime.now(dt.UTC), export=deployment.export)
     incremental.score(days[1])
     manifest = current(layout, USER_SCORES, days[1])
@@ -126,7 +141,10 @@ def test_a_stale_carry_is_found_by_reconciling_and_replaced_on_request(increment
     assert carried_since(layout, days[0]) == days[1:]
     incremental.reconcile(days[1])
     assert "again, which carried from it" in (evaluation(incremental).description or "")
-    incremental.replace(days[1])
+    assert command(days[1], replaces=False) == 1
+    assert scores(deployment, days[1])[STALE] == 0.875
+    assert command(days[1], replaces=True) == 0
+    assert command(days[1], replaces=True) == 0, "there is nothing to replace any more"
     assert scores(deployment, days[1]) == right
     replaced = current(layout, USER_SCORES, days[1])
     assert replaced is not None
