@@ -69,7 +69,9 @@ class Session:
         config = {"ops": {f"{name}_op": {"config": {"day": day.isoformat()}}}}
         self._run(name, partition_key=None, config=config)
 
-    def _run(self, job: str, *, partition_key: str | None, config: Mapping[str, Any] = _NOTHING) -> dg.ExecuteInProcessResult:
+    def _run(
+        self, job: str, *, partition_key: str | None, config: Mapping[str, Any] = _NOTHING
+    ) -> dg.ExecuteInProcessResult:
         result = self.definitions.resolve_job_def(job).execute_in_process(
             partition_key=partition_key, instance=self.instance, raise_on_error=False, run_config={**_QUIET, **config}
         )
