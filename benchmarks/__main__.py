@@ -13,8 +13,8 @@ import typer
 
 from benchmarks import runs
 from benchmarks.contestants import OURS, SPLIT
-from benchmarks.goals import of_backfill, of_growth, of_resume
-from benchmarks.report import TARGET, write
+from benchmarks.goals import of_backfill, of_growth, of_incremental, of_resume
+from benchmarks.report import INCREMENTAL_COLUMNS, TARGET, incremental_rows, write
 from benchmarks.rounds import Results
 from benchmarks.table import console, save, show, show_goals, show_scoring
 
@@ -83,6 +83,17 @@ def gates(root: Root = DEFAULT_ROOT, users: Users = 2_000_000, shards: ShardCoun
 
 
 @app.command()
+def incremental(
+    root: Root = DEFAULT_ROOT, users: Users = 2_000_000, rounds: Rounds = 3, shards: ShardCount = 16
+) -> None:
+    """A day of which 5 % of the users changed, beside the same day in full."""
+    found = runs.incremental(root.absolute(), users=users, rounds=rounds, shards=shards)
+    show("CPU us per user; median (least to greatest)", INCREMENTAL_COLUMNS, incremental_rows(found))
+    show_goals(of_incremental(found))
+    save(root / "incremental.json", found)
+
+
+@app.command()
 def growth(
     root: Root = DEFAULT_ROOT,
     sizes: Annotated[str, typer.Option(help="Users, separated by commas.")] = "10000,125000,1000000,10000000",
@@ -110,6 +121,7 @@ def everything(
     gates(root, 10_000_000, shards)
     resume(root, users, shards)
     backfill(root, min(users, 100_000), 30, shards)
+    incremental(root, users, rounds, shards)
     growth(root, "10000,125000,1000000,10000000", shards)
     report(root)
 

@@ -20,6 +20,7 @@ import torch
 from profile_assets.calibration import fresh_bundle
 from profile_assets.models.network import Network
 from profile_assets.models.registry import set_first_stable
+from profile_assets.models.settings import NetworkSettings
 from profile_assets.profile import Deployment, load_deployment
 from profile_assets.shards.split import split
 from profile_assets.storage.layout import USER_SHARDS, Layout
@@ -77,7 +78,7 @@ def prepare(root: Path, *, users: int, shards: int = 16, num_days: int = 1, numb
     root.mkdir(parents=True)
     world.profile.write_text(profile_text(shards, numbers), encoding="utf-8")
     generate(root, users, days, seed=_SEED)
-    _make_bundle(world)
+    make_bundle(world)
     _land_and_split(world, shards)
     done.write_text(json.dumps(shape), encoding="utf-8")
     return world
@@ -137,11 +138,13 @@ store = "none"
 """
 
 
-def _make_bundle(world: World) -> None:
+def make_bundle(world: World, network: NetworkSettings | None = None) -> None:
+    """Make the bundle of the world and promote it; `network` is another than the usual one."""
     sample_root = world.root / "sample"
     sample = generate(sample_root, min(world.users, BUNDLE_SAMPLE), world.days[:1], seed=_SEED)
     torch.manual_seed(_SEED)
-    bundle = fresh_bundle(world.layout.models, day_folder(sample.users, world.days[0]) / PART_FILE, draw=_draw)
+    users = day_folder(sample.users, world.days[0]) / PART_FILE
+    bundle = fresh_bundle(world.layout.models, users, draw=_draw, settings=network)
     shutil.rmtree(sample_root)
     set_first_stable(world.layout, bundle.name, "drawn for a benchmark")
 

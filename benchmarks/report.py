@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,15 @@ LOOKUP_COLUMNS = (
     "one, us",
     f"{LOOKUPS_AT_ONCE} at once, us",
 )
+INCREMENTAL_COLUMNS = (
+    "forward, us a user",
+    "users",
+    "changed",
+    "in full",
+    "incrementally",
+    "over full",
+    "rows of forwards",
+)
 _NO_PART = ("machine", "load", "users", "all", "scoring")
 _PARTS = ("scoring", "split", "day")
 
@@ -39,26 +48,30 @@ def write(root: Path, target: Path = TARGET) -> None:
 
 
 def _page(root: Path) -> Iterator[str]:
-    names = ("scoring", "day", "resume", "backfill", "growth", "gates", "online")
+    names = ("scoring", "day", "resume", "backfill", "growth", "gates", "incremental", "online")
     saved = {name: value for name in names if (value := _saved(root, name)) is not None}
     yield from _HEAD
     for machine in {json.dumps(value["machine"], sort_keys=True) for value in saved.values()}:
         yield _machine(json.loads(machine))
     yield from _load(saved)
     yield from _goals(saved)
-    if "scoring" in saved:
-        yield from _scoring(saved["scoring"])
-    if "day" in saved:
-        yield from _day(saved["day"])
-    if "growth" in saved:
-        yield from _growth(saved["growth"]["growth"])
-    if "backfill" in saved:
-        yield from _backfill(saved["backfill"])
-    if "gates" in saved:
-        yield from _gates(saved["gates"])
-    if "online" in saved:
-        yield from _online(saved["online"])
+    for name, section in _sections().items():
+        if name in saved:
+            yield from section(saved[name])
     yield from _gpu(root)
+
+
+def _sections() -> dict[str, Callable[[Any], Iterator[str]]]:
+    """What is written of each measurement, in the order of the page."""
+    return {
+        "scoring": _scoring,
+        "day": _day,
+        "growth": lambda saved: _growth(saved["growth"]),
+        "backfill": _backfill,
+        "gates": _gates,
+        "incremental": _incremental,
+        "online": _online,
+    }
 
 
 def _saved(root: Path, name: str) -> Any:
@@ -94,7 +107,8 @@ def _goals(saved: dict[str, Any]) -> Iterator[str]:
         rows += goals.of_backfill(saved["backfill"])
     if "gates" in saved:
         rows += goals.of_gates(saved["gates"])
-    rows += goals.WAITING
+    if "incremental" in saved:
+        rows += goals.of_incremental(saved["incremental"])
     yield "\n## The goals\n"
     yield from _table(("", "goal", "measured", ""), [(row.what, row.goal, row.measured, row.verdict) for row in rows])
 
@@ -179,6 +193,23 @@ def _gates(found: dict[str, Any]) -> Iterator[str]:
     rows = [*parts.items(), ("all gates", found["all"]), ("scoring", found["scoring"])]
     yield from _table(("", "CPU us per user"), [(part, f"{cost:.3f}") for part, cost in rows])
     yield f"\nThe gates over scoring, in CPU time: {found['all'] / found['scoring']:.2f} (goal: 0.5 or less)."
+
+
+def _incremental(found: dict[str, Any]) -> Iterator[str]:
+    yield "\n## A day of which a share of the users changed: CPU us per user\n"
+    yield from _table(INCREMENTAL_COLUMNS, incremental_rows(found))
+
+
+def incremental_rows(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A row for each network that both ways were measured with."""
+    rows = []
+    for one in found["networks"]:
+        results = Results.from_json(one)
+        costs = [str(results.cpu_us(name)) for name in (goals.IN_FULL, goals.INCREMENTAL)]
+        over = str(results.cpu_share(goals.INCREMENTAL, of=[goals.IN_FULL]))
+        scored = f"{one['forwards'] * one['batch_rows'] / one['users']:.1%}"
+        rows.append((f"{one['forward_us']:.2f}", f"{one['users']:,}", f"{one['changed']:.1%}", *costs, over, scored))
+    return rows
 
 
 def _online(found: dict[str, Any]) -> Iterator[str]:

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import agreement, contestants
+from benchmarks.changed import LARGE_NETWORK, prepare_changed
 from benchmarks.data import World, other_root, prepare, with_lookups
+from benchmarks.goals import IN_FULL, INCREMENTAL
 from benchmarks.process import ContestantError, Measured, run
 from benchmarks.rounds import Contestant, Results, play
 from benchmarks.table import console
+from profile_assets.models.settings import NetworkSettings
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS
 
 WARM_USERS = 2_000
+LARGE_NETWORK_USERS, LARGE_NETWORK_SHARDS = 200_000, 2  # a shard of as many users as two million in sixteen
 EVERYBODY = (*contestants.SCORERS, *contestants.PARTS)
 OUR_DAY = "ours: the day inside Dagster"
 OUR_DAY_ONLINE = "ours: the same, lookups in SQLite as well"
@@ -86,6 +90,27 @@ def gates(root: Path, *, users: int, shards: int) -> dict[str, float]:
     shutil.rmtree(root / "judged")
     costs = {part: seconds / users * 1e6 for part, seconds in taken.facts["costs"].items()}
     return {**costs, SCORING_PART: costs[SCORING_PART] - costs["histograms, in scoring"]}
+
+
+def incremental(root: Path, *, users: int, rounds: int, shards: int) -> dict[str, Any]:
+    """A day of which 5 % of the users changed, in full and incrementally, with a small network and with a large one."""
+    few, fewer = min(users, LARGE_NETWORK_USERS), min(shards, LARGE_NETWORK_SHARDS)
+    sizes = ((None, users, shards), (LARGE_NETWORK, few, fewer))
+    return {"networks": [_both_ways(root, one, size, rounds=rounds, shards=count) for one, size, count in sizes]}
+
+
+def _both_ways(root: Path, network: NetworkSettings | None, users: int, *, rounds: int, shards: int) -> dict[str, Any]:
+    world = prepare_changed(root / "changed", users=users, shards=shards, network=network)
+    ways = [
+        Contestant(name=name, module="benchmarks.incremental", options={"root": str(world.root), "mode": mode}, cores=1)
+        for name, mode in ((IN_FULL, "full"), (INCREMENTAL, "incremental"))
+    ]
+    ways += [one for one in contestants.PARTS if one.name == contestants.FORWARD]
+    results = play(ways, users=users, rounds=rounds, run=lambda one, number: _run(world, one, number))
+    facts = results.runs[INCREMENTAL][-1].facts
+    shutil.rmtree(root / "changed")
+    measured = {"changed": 1 - facts["carried"] / users, "forward_us": results.cpu_us(contestants.FORWARD).median}
+    return {**results.to_json(), **facts, "shards": shards, **measured}
 
 
 def growth(root: Path, *, sizes: Sequence[int], shards: int) -> list[dict[str, Any]]:

@@ -45,9 +45,15 @@ def measured_rate(settings: ScoringSettings, *, users: int = CALIBRATION_USERS) 
         return users / min(_seconds_to_score(scorer, source, root / "scores.parquet") for _ in range(2))
 
 
-def fresh_bundle(models: Path, users: Path, *, draw: Callable[[Network], None] = lambda _: None) -> Path:
+def fresh_bundle(
+    models: Path,
+    users: Path,
+    *,
+    draw: Callable[[Network], None] = lambda _: None,
+    settings: NetworkSettings | None = None,
+) -> Path:
     """A bundle for a file of users; every column but the id is a feature. `draw` may change the fresh weights."""
-    settings = NetworkSettings()
+    settings = settings or NetworkSettings()
     table = pa.Table.from_batches(list(iter_batches(users)))
     features = [FeatureSettings(name=name) for name in table.column_names if name != ID_COLUMN]
     spec = fit_spec(features, table)

@@ -28,6 +28,7 @@ def test_the_commands_are_these():
         "plan",
         "publish",
         "quickstart",
+        "reconcile",
         "release",
         "show",
         "train",

@@ -31,6 +31,19 @@ def publish(day: Day) -> None:
 
 
 @app.command()
+def reconcile(
+    day: Day,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Where they differ, publish the scores in full in its place.")
+    ] = False,
+) -> None:
+    """Hold a published day against itself scored in full; exit status 1 where they differ and nothing was replaced."""
+    from profile_assets.commands import reconcile as reconciling
+
+    raise typer.Exit(reconciling.reconcile(day.date(), replaces=replace))
+
+
+@app.command()
 def withdraw(
     day: Day,
     why: Annotated[str, typer.Option("--why", help="The reason; it is recorded and shown.")] = "",

@@ -25,12 +25,11 @@ from profile_assets.storage.parquet import ParquetSink, iter_batches, open_parqu
 from profile_assets.storage.parts import part_of
 from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord, published_days
 from profile_assets.storage.records import FileEntry, Manifest
+from profile_assets.storage.routes import FULL as FULL  # part of what this module offers
+from profile_assets.storage.routes import ROUTE_COLUMN
+from profile_assets.storage.routes import ROUTES as ROUTES
 from profile_assets.storage.stages import ID_COLUMN, keys_on_disk
 from profile_assets.storage.written import ScoreOrder, Written
-
-FULL = "full"
-ROUTES = (FULL,)
-"""How a score may have come about: `full` is a forward pass of the day. Only ever appended to."""
 
 _MOMENT = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema(
@@ -151,11 +150,18 @@ def _pairs(
     columns = [name for name in schema.names if name not in SCHEMA.names]
     landed = {entry.name: entry for entry in shards.files}
     for entry in scores.files:
-        scored = iter_batches(layout.stage(USER_SCORES, day) / entry.name, columns=[ID_COLUMN, "score", "bundle_id"])
+        scored = _scored(layout.stage(USER_SCORES, day) / entry.name)
         if not columns:
             yield from ((batch, None) for batch in scored)
         else:
             yield from _joined(layout, day, entry, scored, landed.get(entry.name), columns)
+
+
+def _scored(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a score file; with the route of each where the day was scored incrementally."""
+    with open_parquet(path) as file:
+        routes = [ROUTE_COLUMN] if ROUTE_COLUMN in file.schema_arrow.names else []
+    yield from iter_batches(path, columns=[ID_COLUMN, "score", "bundle_id", *routes])
 
 
 def _joined(
@@ -200,10 +206,11 @@ def _row_batch(
     constants: tuple[str, dt.datetime, dt.datetime],
     schema: pa.Schema,
 ) -> pa.RecordBatch:
-    """One batch in the table's schema; route and moments are the same in every row."""
-    columns = {name: scored.column(name) for name in scored.schema.names}
-    for name, value in zip(("route", "event_timestamp", "published_at"), constants, strict=True):
+    """One batch in the table's schema; the moments, and the route of a day in full, are the same in every row."""
+    columns = {}
+    for name, value in zip((ROUTE_COLUMN, "event_timestamp", "published_at"), constants, strict=True):
         columns[name] = pa.repeat(pa.scalar(value, type=SCHEMA.field(name).type), scored.num_rows)
+    columns |= {name: scored.column(name) for name in scored.schema.names}
     if landed is not None:
         columns |= {name: landed.column(name) for name in landed.schema.names if name != ID_COLUMN}
     return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)

@@ -19,6 +19,7 @@ from profile_assets.orchestration.jobs import (
 )
 from profile_assets.orchestration.model import model_bundle, stable_bundle
 from profile_assets.orchestration.published import freshness_check, published_scores
+from profile_assets.orchestration.reconcile import reconcile_check, reconcile_job, reconcile_weekly, replace_job
 from profile_assets.orchestration.restated import redo_job, source_check, source_check_job
 from profile_assets.orchestration.source_ready import source_ready
 from profile_assets.profile import Deployment
@@ -34,7 +35,7 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
         # Per-partition checks work, and are marked as a preview.
         warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
         day, freshness = day_job(deployment), freshness_job(deployment)
-        source_checks = source_check_job(deployment)
+        source_checks, reconcile = source_check_job(deployment), reconcile_job(deployment)
         own = dg.Definitions(
             assets=[
                 *daily_assets(deployment),
@@ -42,12 +43,21 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 stable_bundle(deployment),
                 published_scores(deployment),
             ],
-            asset_checks=[freshness_check(deployment), source_check(deployment)],
-            jobs=[day, train_job(deployment), freshness, source_checks, redo_job(deployment)],
+            asset_checks=[freshness_check(deployment), source_check(deployment), reconcile_check(deployment)],
+            jobs=[
+                day,
+                train_job(deployment),
+                freshness,
+                source_checks,
+                redo_job(deployment),
+                reconcile,
+                replace_job(deployment),
+            ],
             schedules=[
                 nightly(deployment, day),
                 freshness_hourly(deployment, freshness),
                 source_check_daily(deployment, source_checks),
+                reconcile_weekly(deployment, reconcile),
             ],
             sensors=[source_ready(deployment, day), *alert_sensors(deployment)],
             executor=dg.in_process_executor,

@@ -40,5 +40,13 @@ def run_failures_sensor_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_run_failures"
 
 
+def reconcile_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_reconcile"
+
+
+def replace_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_reconcile_replace"
+
+
 def source_sensor_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_source_ready"

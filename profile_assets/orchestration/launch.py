@@ -7,20 +7,30 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
 from profile_assets.errors import DataError, ProfileError, StorageError
 from profile_assets.orchestration.build import build_definitions
-from profile_assets.orchestration.keys import day_job_name, freshness_job_name, train_job_name
+from profile_assets.orchestration.keys import (
+    PUBLISHED,
+    day_job_name,
+    freshness_job_name,
+    reconcile_job_name,
+    replace_job_name,
+    train_job_name,
+)
+from profile_assets.orchestration.reconcile import CHECK as RECONCILED
 from profile_assets.profile import Deployment
 
 # Dagster's own log goes to the instance, where the UI shows it; the terminal has a progress bar instead.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+_NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +55,25 @@ class Session:
         """Run the freshness check. DataError with what stopped it; a stale table is a result, not an error."""
         self._run(freshness_job_name(self.deployment), partition_key=None)
 
-    def _run(self, job: str, *, partition_key: str | None) -> dg.ExecuteInProcessResult:
+    def reconcile(self, day: dt.date) -> None:
+        """Run the job that holds a published day against itself scored in full. DataError with what stopped it; a
+        difference is a result, not an error.
+        """
+        op = f"{self.deployment.profile.name}__{PUBLISHED}_{RECONCILED}"
+        config = {"ops": {op: {"config": {"day": day.isoformat()}}}}
+        self._run(reconcile_job_name(self.deployment), partition_key=None, config=config)
+
+    def replace(self, day: dt.date) -> None:
+        """Run the job that publishes the day's scores in full. DataError with what stopped it."""
+        name = replace_job_name(self.deployment)
+        config = {"ops": {f"{name}_op": {"config": {"day": day.isoformat()}}}}
+        self._run(name, partition_key=None, config=config)
+
+    def _run(
+        self, job: str, *, partition_key: str | None, config: Mapping[str, Any] = _NOTHING
+    ) -> dg.ExecuteInProcessResult:
         result = self.definitions.resolve_job_def(job).execute_in_process(
-            partition_key=partition_key, instance=self.instance, raise_on_error=False, run_config=_QUIET
+            partition_key=partition_key, instance=self.instance, raise_on_error=False, run_config={**_QUIET, **config}
         )
         if not result.success:
             kind = StorageError if _was_retried(result) else DataError

@@ -15,6 +15,7 @@ import dagster as dg
 import numpy as np
 import pyarrow.compute as pc
 
+from profile_assets.orchestration.carried import carrying_metadata
 from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.published import PublishRecord
 from profile_assets.storage.records import Manifest
@@ -80,6 +81,7 @@ def score_metadata(folder: Path, manifest: Manifest) -> Metadata:
         "shards_kept": manifest.notes["kept"],
         "scores": histogram(counts.tolist(), low=0.0, high=1.0),
         "shards": shard_table(manifest),
+        **carrying_metadata(manifest),
     }
 
 

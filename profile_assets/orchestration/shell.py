@@ -100,8 +100,17 @@ def judged(
 
     The staged data and the quarantine stay where they are until the day is run again.
     """
+    verdict = stage_verdict(staged, outcomes, baselines)
+    require_every_check(context, verdict)
+    verdict = verdicts.record(layout, day, verdict)
+    yield from check_results(context.asset_key, verdict, day)
+    stop_if_failed(verdict, day)
+
+
+def stage_verdict(staged: Staged, outcomes: Sequence[Outcome], baselines: Baselines) -> StageVerdict:
+    """What was found about staged data, with what it was compared with."""
     newest, weekday = baselines.newest, baselines.weekday
-    verdict = verdicts.StageVerdict(
+    return StageVerdict(
         stage=staged.manifest.stage,
         digest=staged.manifest.digest,
         outcomes=tuple(outcomes),
@@ -110,10 +119,6 @@ def judged(
         weekday_day=None if weekday is None else weekday.day,
         weekday_digest=None if weekday is None else weekday.digest,
     )
-    require_every_check(context, verdict)
-    verdict = verdicts.record(layout, day, verdict)
-    yield from check_results(context.asset_key, verdict, day)
-    stop_if_failed(verdict, day)
 
 
 def require_every_check(context: dg.AssetExecutionContext, verdict: StageVerdict) -> None:
@@ -127,11 +132,12 @@ def require_every_check(context: dg.AssetExecutionContext, verdict: StageVerdict
         )
 
 
-def shard_logger(context: dg.AssetExecutionContext) -> Callable[[ShardDone], None]:
+def shard_logger(context: Context) -> Callable[[ShardDone], None]:
     """Tells the run's log of each finished shard."""
 
     def log(shard: ShardDone) -> None:
         how = "kept" if shard.is_kept else f"scored in {shard.seconds:.2f} s"
+        how += f" ({shard.carried:,} carried)" if shard.carried else ""
         context.log.info(f"{shard.name}: {shard.rows:,} users {how}; {shard.done} of {shard.total}")
         if shard.halved_to is not None:
             context.log.warning(f"{shard.name}: memory was short, forwards of {shard.halved_to:,} rows")

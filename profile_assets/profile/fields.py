@@ -199,6 +199,9 @@ class Shards(_Part):
 class Scoring(_Part):
     """How the network is run."""
 
+    mode: Literal["full", "incremental"] = Field(
+        "full", description="incremental carries the scores of users whose model input did not change"
+    )
     batch_rows: int | None = Field(
         None,
         ge=256,

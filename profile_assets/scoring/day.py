@@ -14,15 +14,15 @@ import datetime as dt
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from profile_assets.errors import AccountingError, CorruptError
+from profile_assets.errors import CorruptError
 from profile_assets.scoring.engines import Engine
 from profile_assets.scoring.engines.local import score_on_this_machine
 from profile_assets.scoring.fingerprint import code_version, fingerprint
+from profile_assets.scoring.incremental import Source, source_of_carried
+from profile_assets.scoring.running import Progress, facts_of, run_tasks
+from profile_assets.scoring.running import ShardDone as ShardDone  # part of what this module offers
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.scoring.shard import ShardResult, ShardTask, has_fingerprint, kept_shard
 from profile_assets.scoring.tuning import settled
@@ -33,26 +33,7 @@ from profile_assets.storage.space import require_space
 from profile_assets.storage.stages import Staged, current, is_whole, require, seal
 
 PARTS = f"{USER_SCORES}_parts"
-SCORE_BYTES = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardDone:
-    """A shard is finished: the `done`-th of `total`. `is_kept` where an earlier run had scored it.
-
-    `halved_to` is the shape of its forwards where memory did not hold the one that was meant.
-    """
-
-    name: str
-    rows: int
-    seconds: float
-    is_kept: bool
-    done: int
-    total: int
-    halved_to: int | None = None
-
-
-Progress = Callable[[ShardDone], None]
+ROW_BYTES = {"full": 4, "incremental": 12}  # beside an id: the score, and the digest of the model's input
 
 
 def score_day(
@@ -69,37 +50,43 @@ def score_day(
     Committed scores that would come out the same, and are whole, are handed back as they are.
     """
     began = time.perf_counter()
-    settings = settled(layout, bundle_path, settings)
+    settings, code, bundle_id = settled(layout, bundle_path, settings), code_version(), bundle_path.name
     shards = require(layout, USER_SHARDS, day)
-    made_from = {USER_SHARDS: shards.digest, "bundle": bundle_path.name, "code": code_version()}
-    with _parts(layout, day) as parts:
-        tasks = _tasks(layout, day, shards, bundle_path, settings, parts)
+    made_from = {USER_SHARDS: shards.digest, "bundle": bundle_id, "code": code}
+    with (
+        source_of_carried(layout, day, bundle_id=bundle_id, code=code, settings=settings) as carried,
+        parts_folder(layout, day, PARTS) as parts,
+    ):
+        made_from |= {} if carried is None else carried.made_from
+        tasks = tasks_of(layout, day, shards, bundle_path, settings, parts, code=code, carried=carried)
         done = _unchanged(layout, day, tasks, made_from)
         if done is not None:
             return _as_committed(layout, day, done, progress)
         kept = _keep(layout, day, tasks)
-        _require_space(layout, day, shards, kept)
-        results = _score(layout.staging(USER_SCORES, day), tasks, kept, engine, progress)
+        _require_space(layout, day, shards, kept, ROW_BYTES[settings.mode])
+        results = run_tasks(layout.staging(USER_SCORES, day), tasks, kept, engine, progress)
+    counts = [result.carrying for result in results.values()]
     manifest = Manifest(
         stage=USER_SCORES,
         day=day.isoformat(),
         files=tuple(results[task.name].entry for task in tasks),
         made_from=made_from,
-        facts=_facts(bundle_path.name, results),
+        facts=facts_of(bundle_id, code, results) | ({"carrying": carried.facts(counts)} if carried else {}),
         notes={
             "scored": len(tasks) - len(kept),
             "kept": len(kept),
             "batch_rows": sorted({result.batch_rows for result in results.values()}),
             "seconds": round(time.perf_counter() - began, 3),
+            **({"carrying": carried.notes(counts)} if carried else {}),
         },
     )
     return seal(layout, day, manifest)
 
 
 @contextlib.contextmanager
-def _parts(layout: Layout, day: dt.date) -> Iterator[Path]:
+def parts_folder(layout: Layout, day: dt.date, name: str) -> Iterator[Path]:
     """A folder for files in the making. What a killed run left there goes first, what this one leaves goes last."""
-    folder = atomic.empty_folder(layout.staging(PARTS, day))
+    folder = atomic.empty_folder(layout.staging(name, day))
     try:
         yield folder
     finally:
@@ -107,22 +94,36 @@ def _parts(layout: Layout, day: dt.date) -> Iterator[Path]:
             shutil.rmtree(folder)
 
 
-def _tasks(
-    layout: Layout, day: dt.date, shards: Manifest, bundle_path: Path, settings: ScoringSettings, parts: Path
+def tasks_of(
+    layout: Layout,
+    day: dt.date,
+    shards: Manifest,
+    bundle_path: Path,
+    settings: ScoringSettings,
+    parts: Path,
+    *,
+    code: str,
+    carried: Source | None,
 ) -> list[ShardTask]:
-    """One task a shard, in the order of the shards."""
+    """One task a shard, in the order of the shards; each writes into `parts`."""
+    sampled = next((index for index, entry in enumerate(shards.files) if entry.rows), 0)
     return [
         ShardTask(
             source=layout.stage(USER_SHARDS, day) / entry.name,
             target=parts / atomic.unique_name(entry.name),
             bundle_path=bundle_path,
-            settings=settings,
+            settings=dataclasses.replace(settings, mode="full"),  # how a scorer works, which is one for both modes
             fingerprint=fingerprint(
-                shard_digest=entry.digest, bundle_id=bundle_path.name, code=code_version(), settings=settings
+                shard_digest=entry.digest,
+                bundle_id=bundle_path.name,
+                code=code,
+                settings=settings,
+                carried_from=None if carried is None else carried.digest,
             ),
             keys=entry.keys,
+            carry=None if carried is None else carried.carry(index, len(shards.files), looks=index == sampled),
         )
-        for entry in shards.files
+        for index, entry in enumerate(shards.files)
     ]
 
 
@@ -170,10 +171,12 @@ def _keep(layout: Layout, day: dt.date, tasks: Sequence[ShardTask]) -> dict[str,
     return kept
 
 
-def _require_space(layout: Layout, day: dt.date, shards: Manifest, kept: Mapping[str, ShardResult]) -> None:
-    """Room for the shards that are to be scored: no more than the ids they have themselves, and a score beside each."""
+def _require_space(
+    layout: Layout, day: dt.date, shards: Manifest, kept: Mapping[str, ShardResult], row_bytes: int
+) -> None:
+    """Room for the shards that are to be scored: no more than the ids they have themselves, and what is beside each."""
     todo = [entry for entry in shards.files if entry.name not in kept]
-    needed = sum(entry.size_bytes + SCORE_BYTES * entry.rows for entry in todo)
+    needed = sum(entry.size_bytes + row_bytes * entry.rows for entry in todo)
     require_space(layout, f"{USER_SCORES} of {day}", needed)
 
 
@@ -210,62 +213,3 @@ def _copied(task: ShardTask, committed: Path, staged: Path) -> ShardResult | Non
     if found is not None:
         atomic.replace_file(task.target, staged)
     return found
-
-
-def _score(
-    staged: Path, tasks: Sequence[ShardTask], kept: Mapping[str, ShardResult], engine: Engine, progress: Progress
-) -> dict[str, ShardResult]:
-    """Every shard's result by its name: those kept, and the others as the engine finishes them."""
-    results: dict[str, ShardResult] = {}
-    batch_rows = max((task.settings.batch_rows for task in tasks), default=0)
-
-    def finish(result: ShardResult, *, is_kept: bool) -> None:
-        results[result.name] = result
-        progress(
-            ShardDone(
-                name=result.name,
-                rows=result.entry.rows,
-                seconds=result.entry.seconds,
-                is_kept=is_kept,
-                done=len(results),
-                total=len(tasks),
-                halved_to=result.batch_rows if result.batch_rows < batch_rows else None,
-            )
-        )
-
-    for result in kept.values():
-        finish(result, is_kept=True)
-    todo = {task.name: task for task in tasks if task.name not in kept}
-    with contextlib.closing(engine(list(todo.values()))) as finished:
-        for result in finished:
-            atomic.replace_file(todo[result.name].target, staged / result.name)
-            finish(result, is_kept=False)
-    if missing := [task.name for task in tasks if task.name not in results]:
-        raise AccountingError(
-            f"no scores came back for {', '.join(missing)}", remedy="run user_scores of that day again"
-        )
-    return results
-
-
-def _facts(bundle_id: str, results: Mapping[str, ShardResult]) -> dict[str, object]:
-    by_shard = sorted(results.items())
-    return {
-        "bundle_id": bundle_id,
-        "code_version": code_version(),
-        "num_shards": len(results),
-        "unknown": {name: int(sum(counts)) for name, counts in _by_category(by_shard).items()},
-        "unknown_by_shard": {name: dict(result.unknown) for name, result in by_shard},
-        "histograms_by_shard": {name: dict(result.histograms) for name, result in by_shard},
-        "histograms": _total_histograms([result.histograms for _, result in by_shard]),
-    }
-
-
-def _by_category(by_shard: Sequence[tuple[str, ShardResult]]) -> dict[str, list[int]]:
-    names = dict.fromkeys(name for _, result in by_shard for name in result.unknown)
-    return {name: [result.unknown[name] for _, result in by_shard] for name in names}
-
-
-def _total_histograms(parts: Sequence[Mapping[str, list[int]]]) -> dict[str, list[int]]:
-    """The counts of all shards together, by feature."""
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: np.sum([part[name] for part in parts if name in part], axis=0).tolist() for name in names}

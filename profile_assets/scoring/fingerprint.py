@@ -39,11 +39,24 @@ def _sources() -> Iterator[Path]:
     yield from sorted((_PACKAGE / "scoring").rglob("*.py"))
 
 
-def fingerprint(*, shard_digest: str, bundle_id: str, code: str, settings: ScoringSettings) -> str:
-    """The fingerprint of the scores that one shard file would be given here and now."""
+def fingerprint(
+    *, shard_digest: str, bundle_id: str, code: str, settings: ScoringSettings, carried_from: str | None = None
+) -> str:
+    """The fingerprint of the scores that one shard file would be given here and now.
+
+    `carried_from` is the digest of the scores that may be carried, empty where there are none, None for a day that is
+    scored in full. The scores are the same bits each time; but what was carried from scores that have since been
+    replaced, because they were wrong, must not be kept.
+    """
+    made_by = maker(bundle_id=bundle_id, code=code, settings=settings)
+    carried = {} if carried_from is None else {"carried_from": carried_from}
+    return digest_of({"shard": shard_digest, "maker": made_by, **carried})
+
+
+def maker(*, bundle_id: str, code: str, settings: ScoringSettings) -> str:
+    """What turns an encoded row into its score: the same input by the same maker has the same score, to the bit."""
     return digest_of(
         {
-            "shard": shard_digest,
             "bundle": bundle_id,
             "code": code,
             "batch_rows": settings.batch_rows,

@@ -22,6 +22,7 @@ from profile_assets.errors import ScoringError
 from profile_assets.features.encode import Encoded, encode
 from profile_assets.models.bundle import Bundle, load_bundle
 from profile_assets.models.bundle_files import bins_of
+from profile_assets.scoring.carrying import EXTRA_FIELDS, Carry, Carrying
 from profile_assets.scoring.counts import HISTOGRAMS as HISTOGRAMS  # part of what this module offers
 from profile_assets.scoring.counts import UNKNOWN as UNKNOWN
 from profile_assets.scoring.counts import Counts
@@ -39,6 +40,8 @@ BUNDLE_COLUMN = "bundle_id"
 SCORE_SCHEMA = pa.schema(
     [(ID_COLUMN, pa.string()), (SCORE_COLUMN, pa.float32()), (BUNDLE_COLUMN, pa.dictionary(pa.int32(), pa.string()))]
 )
+CARRIED_SCHEMA = pa.schema([*SCORE_SCHEMA, *EXTRA_FIELDS])
+"""That of the score files of a day that is scored incrementally."""
 BLOCK_ROWS = 65_536  # encoded and written at once: each looks up the values of its dictionaries once
 BATCH_ROWS = "batch_rows"  # footer key: the shape in use, smaller than asked for where memory was short
 ROWS_DIGEST = "rows_digest"  # footer key: `ScoreOrder.digest` of what was handed to the file
@@ -50,11 +53,10 @@ _Block: TypeAlias = tuple[Ids | None, Encoded, np.ndarray]  # the last: its scor
 _Batch: TypeAlias = tuple[Lane, slice, _Block]
 
 
-def score_sink(target: Path, footer: Mapping[str, str] | None = None) -> ParquetSink:
+def score_sink(target: Path, footer: Mapping[str, str] | None = None, schema: pa.Schema = SCORE_SCHEMA) -> ParquetSink:
     """Ids and scores are nearly all different, and the file is read whole: no dictionary of them, no statistics."""
-    return ParquetSink(
-        target, SCORE_SCHEMA, footer=footer, dictionary=[BUNDLE_COLUMN], compression="lz4", has_statistics=False
-    )
+    coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    return ParquetSink(target, schema, footer=footer, dictionary=coded, compression="lz4", has_statistics=False)
 
 
 @functools.lru_cache(maxsize=_CACHED)
@@ -75,6 +77,7 @@ class Scorer:
         self.threads = settings.threads
         self.device = resolve(settings.device)
         self.batch_rows = settings.batch_rows
+        self.forwards = 0  # batches so far
         self._make_lanes = lanes
         self._lanes: Sequence[Lane] = ()
         self._settle()
@@ -143,6 +146,7 @@ class Scorer:
         lane.categories[:, : place.stop - start] = encoded.categories[:, place]
         with torch.inference_mode(), torch_threads(self.threads):
             lane.start()
+        self.forwards += 1
         return lane, place, block
 
     def _landed(self, batch: _Batch) -> Iterator[_Block]:
@@ -167,31 +171,37 @@ class Scorer:
             remedy="look at those rows and at the bundle's weights; promote another bundle, or bound the columns",
         )
 
-    def score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None = None) -> int:
+    def score_file(
+        self, source: Path, target: Path, footer: Mapping[str, str] | None = None, carry: Carry | None = None
+    ) -> int:
         """Score the users in `source`, in their order, into a new file of SCORE_SCHEMA; gives how many they were.
 
-        The footer gets BATCH_ROWS, ROWS_DIGEST, UNKNOWN and HISTOGRAMS beside the entries given. Where the device's
-        memory ends on the way, the whole file is done again at half the shape: all its scores come from forwards of
-        one shape.
+        With `carry`, scores are carried where they can be, and the file is of CARRIED_SCHEMA. The footer gets
+        BATCH_ROWS, ROWS_DIGEST, UNKNOWN and HISTOGRAMS beside the entries given, and those of `Carrying`. Where the
+        device's memory ends on the way, the whole file is done again at half the shape: all its scores come from
+        forwards of one shape.
         """
         while True:
             try:
-                return self._score_file(source, target, footer)
+                return self._score_file(source, target, footer, carry)
             except torch.OutOfMemoryError as error:
                 self._halve(error)
                 self._settle()
 
-    def _score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None) -> int:
+    def _score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None, carry: Carry | None) -> int:
         counts, order = Counts(self.bundle.spec, self.bins), ScoreOrder()
+        carrying = carry and Carrying(carry, source, self.bundle.spec, batch_rows=self.batch_rows)
+        blocks = ahead(counts.watch(self._encoded(source)))
         with (
             steady_memory(),
-            score_sink(target, footer) as sink,
-            contextlib.closing(ahead(self._scored(ahead(counts.watch(self._encoded(source)))))) as scored,
+            score_sink(target, footer, CARRIED_SCHEMA if carrying else SCORE_SCHEMA) as sink,
+            contextlib.closing(ahead(self._carried(blocks, carrying) if carrying else self._scored(blocks))) as scored,
         ):
             for rows in scored:
                 order.add(rows.column(ID_COLUMN), rows.column(SCORE_COLUMN))
                 sink.write(rows)
             sink.add_footer({BATCH_ROWS: str(self.batch_rows), ROWS_DIGEST: order.digest, **counts.footer})
+            sink.add_footer(carrying.footer if carrying else {})
         return sink.rows
 
     def _encoded(self, source: Path) -> Generator[tuple[pa.ChunkedArray, Encoded], None, None]:
@@ -207,6 +217,13 @@ class Scorer:
         for ids, _, scores in self._forwards(blocks):
             columns = [ids, pa.array(scores, pa.float32()), self._bundle_column(len(scores))]
             yield pa.table(columns, schema=SCORE_SCHEMA)
+
+    def _carried(
+        self, blocks: Generator[tuple[pa.ChunkedArray, Encoded], None, None], carrying: Carrying
+    ) -> Generator[pa.Table, None, None]:
+        for rows in carrying.rows(blocks, self._forwards):
+            columns = [rows.ids, pa.array(rows.scores, pa.float32()), self._bundle_column(len(rows.scores))]
+            yield pa.table([*columns, *rows.extra_columns], schema=CARRIED_SCHEMA)
 
     def _bundle_column(self, rows: int) -> pa.DictionaryArray:
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([self.bundle.id]))

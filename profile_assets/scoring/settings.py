@@ -8,6 +8,7 @@ from typing import Literal
 from profile_assets.errors import ProfileError
 
 Device = Literal["auto", "cpu", "cuda"]
+Mode = Literal["full", "incremental"]
 BATCH_MULTIPLE = 256
 
 
@@ -18,6 +19,7 @@ class ScoringSettings:
     `finds_batch`: on a GPU, look for the best shape from `batch_rows` upwards, once for a bundle and kind of device.
     `device` "auto" takes a GPU where there is one. `threads` are torch's, in each scoring process. `workers` is the
     number of scoring processes; None chooses it from cores, memory and devices, and 1 scores in this process.
+    `mode` "incremental" carries the scores of users whose model input has not changed since an earlier day.
     """
 
     batch_rows: int = 4096
@@ -25,6 +27,7 @@ class ScoringSettings:
     device: Device = "auto"
     threads: int = 1
     workers: int | None = None
+    mode: Mode = "full"
 
     def __post_init__(self) -> None:
         if self.batch_rows < BATCH_MULTIPLE or self.batch_rows % BATCH_MULTIPLE:

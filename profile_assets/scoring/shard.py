@@ -11,14 +11,24 @@ import dataclasses
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 
 from profile_assets.errors import AccountingError, ContractError, CorruptError, DataError, ScoringError
+from profile_assets.scoring.carrying import CARRYING, Carry
 from profile_assets.scoring.fingerprint import FINGERPRINT
-from profile_assets.scoring.scorer import BATCH_ROWS, HISTOGRAMS, ROWS_DIGEST, SCORE_SCHEMA, UNKNOWN, scorer_for
+from profile_assets.scoring.scorer import (
+    BATCH_ROWS,
+    CARRIED_SCHEMA,
+    HISTOGRAMS,
+    ROWS_DIGEST,
+    SCORE_SCHEMA,
+    UNKNOWN,
+    scorer_for,
+)
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.parquet import corrupt_errors, iter_batches, read_footer
@@ -31,7 +41,10 @@ _AGAIN = "run user_scores of that day again; if it happens twice, check the mach
 
 @dataclass(frozen=True, kw_only=True)
 class ShardTask:
-    """Score the file `source` of a shard into `target`; exactly the users of `keys` must come out."""
+    """Score the file `source` of a shard into `target`; exactly the users of `keys` must come out.
+
+    `carry` says what may be carried on a day that is scored incrementally.
+    """
 
     source: Path
     target: Path
@@ -39,6 +52,7 @@ class ShardTask:
     settings: ScoringSettings
     fingerprint: str
     keys: KeySet
+    carry: Carry | None = None
 
     @property
     def name(self) -> str:
@@ -49,7 +63,7 @@ class ShardTask:
 @dataclass(frozen=True, kw_only=True)
 class ShardResult:
     """A scored shard as it lies on the disk. `unknown` counts, by category, values that training never saw;
-    `histograms`, by feature, rows in each of the bundle's bins.
+    `histograms`, by feature, rows in each of the bundle's bins; `carrying`, how many users were carried, scored, new.
     """
 
     name: str
@@ -57,6 +71,7 @@ class ShardResult:
     unknown: Mapping[str, int]
     histograms: Mapping[str, list[int]]
     batch_rows: int
+    carrying: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_shard(task: ShardTask) -> float:
@@ -64,7 +79,7 @@ def write_shard(task: ShardTask) -> float:
     began = time.perf_counter()
     scorer = scorer_for(task.bundle_path, task.settings)
     with _named(task):
-        scorer.score_file(task.source, task.target, {FINGERPRINT: task.fingerprint})
+        scorer.score_file(task.source, task.target, {FINGERPRINT: task.fingerprint}, task.carry)
     return time.perf_counter() - began
 
 
@@ -99,14 +114,16 @@ def read_shard(task: ShardTask, path: Path, *, seconds: float = 0.0) -> ShardRes
             unknown=json.loads(footer[UNKNOWN]),
             histograms=json.loads(footer[HISTOGRAMS]),
             batch_rows=int(footer[BATCH_ROWS]),
+            carrying=json.loads(footer.get(CARRYING, "{}")),
         )
 
 
 def _rows_on_disk(task: ShardTask, path: Path) -> ScoreOrder:
     """Every row of a score file: ids and scores. CorruptError where one has not the task's bundle beside it."""
     order, bundle_id = ScoreOrder(), task.bundle_path.name
+    names = (SCORE_SCHEMA if task.carry is None else CARRIED_SCHEMA).names
     for batch in iter_batches(path):
-        if batch.schema.names != SCORE_SCHEMA.names or pc.unique(batch.column(2)).to_pylist() != [bundle_id]:
+        if batch.schema.names != names or pc.unique(batch.column(2)).to_pylist() != [bundle_id]:
             raise CorruptError(f"{path} does not hold scores of {bundle_id} alone", remedy=_AGAIN)
         order.add(batch.column(0), batch.column(1))
     return order

@@ -15,6 +15,7 @@ USER_SHARDS = "user_shards"
 USER_SCORES = "user_scores"
 EXPORT = "feature_store_export"
 STAGES = (RAW_USERS, USER_SHARDS, USER_SCORES, EXPORT)
+RECONCILE = "reconcile"  # the scores of a published day, made in full once more; no stage of the day
 
 USERS_FILE = "users.parquet"
 QUARANTINE_FILE = "rows.parquet"
@@ -56,6 +57,10 @@ class Layout:
     def measures(self, stage: str, day: dt.date) -> Path:
         """What was measured of a stage's columns, a row for each file and column."""
         return self.home / "measures" / f"day={day.isoformat()}" / f"{stage}.parquet"
+
+    def reconciliation(self, day: dt.date) -> Path:
+        """What the comparison of a published day with its scores in full came to."""
+        return self.home / RECONCILE / f"{day.isoformat()}.json"
 
     @property
     def offline(self) -> Path:

@@ -49,6 +49,7 @@ def test_the_checks(definitions: dg.Definitions):
         "feature_store_export: online_parity",
         "feature_store_export: rows_match_scores",
         "published_scores: fresh",
+        "published_scores: reconciled",
         "published_scores: source_unchanged",
         "raw_users: min_rows",
         "raw_users: row_count_change",
@@ -84,6 +85,8 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_freshness",
         "purchase_30d_source_check",
         "purchase_30d_redo_restated",
+        "purchase_30d_reconcile",
+        "purchase_30d_reconcile_replace",
         "purchase_30d_arrivals",
     }
     schedules = {schedule.name: schedule for schedule in repository.schedule_defs}
@@ -91,6 +94,7 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_nightly": "0 2 * * *",
         "purchase_30d_freshness_hourly": "5 * * * *",
         "purchase_30d_source_check_daily": "20 6 * * *",
+        "purchase_30d_reconcile_weekly": "0 5 * * 1",
         "purchase_30d_arrivals_nightly": "30 0 * * *",
     }
     assert schedules["purchase_30d_nightly"].default_status == dg.DefaultScheduleStatus.STOPPED
