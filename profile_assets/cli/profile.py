@@ -21,9 +21,9 @@ def check(
     deployment = load_deployment(path)
     profile, suite = deployment.profile, deployment.rules.suite
     if suite is not None:
-        from profile_assets.quality.suite import read_suite
+        from profile_assets.quality.suite_file import check_suite
 
-        read_suite(suite)
+        check_suite(suite)
     typer.echo(
         f"{profile.name}: well formed; {len(profile.contract.columns)} columns, data under {deployment.layout.home}"
     )

@@ -21,6 +21,7 @@ from profile_assets.quality.gates import Baselines
 from profile_assets.storage import verdicts
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.layout import EXPORT, Layout
+from profile_assets.storage.outcomes import UNRELEASABLE
 from profile_assets.storage.stages import Staged
 from profile_assets.storage.verdicts import Outcome, Release, StageVerdict
 
@@ -195,14 +196,13 @@ def _cell(value: object) -> str | int | float | bool:
     return value if isinstance(value, str | int | float | bool) else "—" if value is None else str(value)
 
 
-_STAGED = (
-    "Nothing was published; the staged data was kept -> look at the failed checks, mend the source or the limit in the "
-    "profile, and run the day again; if the data is right all the same, "
-    '`profile-assets release {day} --check {check} --why "..."` first'
-)
+_STAGED = "Nothing was published; the staged data was kept -> look at the failed checks, {mend}"
+_MEND = "mend the source or the limit in the profile, and run the day again"
+_RELEASE = '; if the data is right all the same, `profile-assets release {day} --check {check} --why "..."` first'
+_NOBODY = "; nobody can release {checks}: what was not evaluated says nothing, and lost or doubled users stay so"
 _PUBLISHED = (
     "The day had passed its gates and is published -> look at the failed check at once; "
-    '`profile-assets withdraw {day} --why "..."` takes the day back, and running it again publishes it anew'
+    '`profile-assets withdraw {day} --why "..."` takes the day back; once it is mended, run it again'
 )
 
 
@@ -210,10 +210,19 @@ def stop_if_failed(verdict: StageVerdict, day: dt.date) -> None:
     """Raise `Failure`, naming each check that does not let the day through."""
     stage, stopped = verdict.stage, verdict.stopping
     if stopped:
-        left = _PUBLISHED if stage == EXPORT else _STAGED
         reasons = "".join(f"\n  {outcome.check} ({outcome.result}): {outcome.detail}" for outcome in stopped)
+        left = _PUBLISHED.format(day=day) if stage == EXPORT else _STAGED.format(mend=_mending(stopped, day))
         raise dg.Failure(
-            description=f"{stage} of {day} did not pass:{reasons}\n" + left.format(day=day, check=stopped[0].check),
+            description=f"{stage} of {day} did not pass:{reasons}\n{left}",
             metadata={GATE: stage},
             allow_retries=False,
         )
+
+
+def _mending(stopped: Sequence[Outcome], day: dt.date) -> str:
+    """What can be done about these outcomes; a release only where it would be taken, and would let the day through."""
+    fixed = [one.check for one in stopped if one.result != "fail" or one.check in UNRELEASABLE]
+    if fixed:
+        return _MEND + _NOBODY.format(checks=", ".join(fixed))
+    others = ", ".join(one.check for one in stopped[1:])
+    return _MEND + _RELEASE.format(day=day, check=stopped[0].check) + (f" (and so for {others})" if others else "")

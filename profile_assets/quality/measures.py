@@ -97,7 +97,9 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class DayMeasures:
-    """The measures of a day: `shards` by file and column, `day` by column. A column that is not there has none."""
+    """The measures of a day: `shards` by file and column, `day` by column. A column that is not there has none; nor has
+    a shard without rows, of which nothing can be observed.
+    """
 
     shards: Mapping[str, Mapping[str, Measure]]
     day: Mapping[str, Measure]
@@ -148,6 +150,7 @@ class Meter:
 def measure_split(contract: Contract, folder: Path, manifest: Manifest, meter: Meter) -> DayMeasures:
     """The measures that the meter took of the split that ended in `manifest`; of files read now, if it saw none.
 
+    A few users leave some of many shards empty, by the manifest and as measured: these are passed over.
     AccountingError where the meter saw other rows than lie on the disk.
     """
     if not meter.suspects:
@@ -162,6 +165,8 @@ def measure_split(contract: Contract, folder: Path, manifest: Manifest, meter: M
                     f"its manifest says {entry.rows}",
                     remedy=f"run {manifest.stage} of {manifest.day} again",
                 )
+        if not entry.rows:
+            continue
         if ID_COLUMN in columns:
             columns[ID_COLUMN].distinct = entry.rows - _repeated(folder / entry.name, meter.suspects[number])
         shards[entry.name] = columns
@@ -196,7 +201,7 @@ def _repeated(path: Path, suspects: np.ndarray) -> int:
 
 def _day_of(shards: Mapping[str, Mapping[str, Measure]]) -> dict[str, Measure]:
     """The day's measures by column; one that a shard with rows lacks is no column of the day."""
-    parts: Sequence[Mapping[str, Measure]] = [columns for columns in shards.values() if columns]
+    parts: Sequence[Mapping[str, Measure]] = list(shards.values())
     names = dict.fromkeys(name for columns in parts for name in columns)
     total: dict[str, Measure] = {}
     for name in names:

@@ -1,13 +1,13 @@
 """A profile's own Great Expectations suite, as JSON, run on the landed rows, one shard at a time.
 
 Every expectation must have been evaluated on every shard that holds rows: one that Great Expectations does not know,
-that raised, named no column or looked at no value at all passes nothing. That it is satisfied in one shard hides no
-failure in another.
+that raised, named no column or looked at no value at all passes nothing. An expectation about the table itself, such
+as its columns, looks at no values and goes by its own answer. That one is satisfied in one shard hides no failure in
+another.
 """
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,12 +16,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from profile_assets.errors import ProfileError
 from profile_assets.quality.expectations import raised
+from profile_assets.quality.frames import frames_of
 from profile_assets.quality.looks import MAX_SHARDS_SHOWN, worst_of
+from profile_assets.quality.suite_file import expectations_of, name_of, read_suite
 from profile_assets.storage.outcomes import Outcome, Result
 from profile_assets.storage.parquet import corrupt_errors, open_parquet
 from profile_assets.storage.verdicts import SUITE
+
+_LOOKS_AT_MISSING = "expect_column_proportion_of_non_null_values_to_be_between"
 
 
 @dataclass(kw_only=True)
@@ -48,57 +51,31 @@ class _Answers:
         return {**self.unanswered, **self.failed}
 
 
-def read_suite(path: Path) -> dict[str, Any]:
-    """The suite in a file. ProfileError where it is none, or asks for nothing."""
-    remedy = "write there what Great Expectations' suite.to_json_dict() gives, with at least one expectation"
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ProfileError(f"quality.suite: {path} cannot be read: {error}", remedy=remedy) from error
-    expectations = value.get("expectations") if isinstance(value, dict) else None
-    if not isinstance(expectations, list) or not expectations:
-        raise ProfileError(f"quality.suite: {path} names no expectations", remedy=remedy)
-    if not all(isinstance(one, dict) and "type" in one for one in expectations):
-        raise ProfileError(f"quality.suite: {path} has an expectation without a type", remedy=remedy)
-    return {"name": str(value.get("name", path.stem)), "expectations": expectations}
-
-
 def judge_suite(path: Path, shards: Sequence[tuple[str, Path]]) -> Outcome:
     """The outcome of the suite over the files of a day. ProfileError where it is no suite."""
     written = read_suite(path)
-    asked = [_Answers(name=_name(one)) for one in written["expectations"]]
+    asked = [_Answers(name=name_of(one)) for one in written["expectations"]]
     evaluated = 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the import touches modules that Python has deprecated
-        suite, asset = _prepared(path, written)
+        warnings.simplefilter("ignore")  # as above
+        expectations = expectations_of(path, written)
+        batches = _batches()
         for shard, file in shards:
             table = _whole(file)
             if table.num_rows:
-                evaluated += _judge_shard(suite, asset, shard, table, asked)
+                evaluated += _judge_shard(expectations, batches, shard, table, asked)
     return _outcome(asked, evaluated)
 
 
-def _prepared(path: Path, written: dict[str, Any]) -> tuple[Any, Any]:
-    """The suite as Great Expectations has it, whole, and where shards are handed in."""
+def _batches() -> Any:
+    """Where frames are handed in."""
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
-    from great_expectations.exceptions.exceptions import GreatExpectationsError
 
-    try:
-        suite = gx.ExpectationSuite(**written)
-    except (GreatExpectationsError, TypeError, ValueError) as error:
-        raise ProfileError(f"quality.suite: {path}: {error}", remedy="correct that expectation") from error
-    known = [one.expectation_type for one in suite.expectations]
-    if len(known) != len(written["expectations"]):  # what it does not know, it only logs
-        unknown = sorted({str(one["type"]) for one in written["expectations"]} - set(known))
-        raise ProfileError(
-            f"quality.suite: {path}: Great Expectations does not take {', '.join(unknown) or 'one of them'}",
-            remedy="correct the type, or install the package that brings it",
-        )
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     asset = context.data_sources.add_pandas("shards").add_dataframe_asset("shards")
-    return suite, asset.add_batch_definition_whole_dataframe("shard")
+    return asset.add_batch_definition_whole_dataframe("shard")
 
 
 def _whole(file: Path) -> pa.Table:
@@ -106,51 +83,92 @@ def _whole(file: Path) -> pa.Table:
         return opened.read()
 
 
-def _judge_shard(suite: Any, batches: Any, shard: str, table: pa.Table, asked: Sequence[_Answers]) -> int:
+def _judge_shard(
+    expectations: Sequence[Any], batches: Any, shard: str, table: pa.Table, asked: Sequence[_Answers]
+) -> int:
     """Run the suite on one shard; gives how many expectations were answered."""
-    batch = batches.get_batch({"dataframe": table.to_pandas()})
-    for number, one in enumerate(suite.expectations):
-        one.meta = {**(one.meta or {}), "number": number}
-    answers = batch.validate(suite, result_format="SUMMARY").results
-    seen: set[int] = set()
+    frames = frames_of(table)
+    several = [one for one in expectations if not hasattr(one, "column")]
+    single = [one for one in expectations if hasattr(one, "column")]
+    counters = [_counter(one) for one in single if not _is_about_table(one)]  # few answers say what they looked at
+    answers = _answers(batches, frames.one, [*single, *counters])
+    answers += _answers(batches, frames.several, several)
+    counts: dict[int, Any] = {}
+    told: dict[int, Any] = {}
     for answer in answers:
-        config = answer.expectation_config
-        number = config.meta["number"]
-        seen.add(number)
-        _take(asked[number], shard, table.num_rows, answer)
-    for number in set(range(len(asked))) - seen:
-        asked[number].unanswered[shard] = "it was not evaluated"
-    return len(seen)
+        meta = answer.expectation_config.meta
+        (counts if "counts" in meta else told)[meta["number"]] = answer
+    for number, one in enumerate(expectations):
+        if number not in told:
+            asked[number].unanswered[shard] = "it was not evaluated"
+        else:
+            values = _values_seen(one, told[number].result or {}, counts.get(number), table.num_rows)
+            _take(asked[number], shard, table.num_rows, values, told[number])
+    return len(told)
 
 
-def _take(asked: _Answers, shard: str, rows: int, answer: Any) -> None:
+def _answers(batches: Any, frame: Any, expectations: Sequence[Any]) -> list[Any]:
+    import great_expectations as gx
+
+    if not expectations:
+        return []
+    suite = gx.ExpectationSuite(name="shard", expectations=list(expectations))
+    return list(batches.get_batch({"dataframe": frame}).validate(suite, result_format="SUMMARY").results)
+
+
+def _is_about_table(one: Any) -> bool:
+    """Whether an expectation is about the table itself: its columns, its number of rows."""
+    return getattr(getattr(one, "domain_type", None), "value", None) == "table"
+
+
+def _counter(one: Any) -> Any:
+    """An expectation that is there for its counts: of the rows that `one` looks at, and the missing values there."""
+    from great_expectations.expectations.core.expect_column_values_to_not_be_null import ExpectColumnValuesToNotBeNull
+
+    return ExpectColumnValuesToNotBeNull(
+        column=one.column,
+        mostly=0,
+        row_condition=getattr(one, "row_condition", None),
+        condition_parser=getattr(one, "condition_parser", None),
+        meta={"number": one.meta["number"], "counts": True},
+    )
+
+
+def _values_seen(one: Any, result: dict[str, Any], counts: Any, rows: int) -> int:
+    """How many values an expectation looked at: it passes over missing ones. One for the table looks at all rows."""
+    if _is_about_table(one):
+        return rows
+    if "element_count" in result:
+        return int(result["element_count"]) - int(result.get("missing_count") or 0)
+    found = {} if counts is None else counts.result or {}
+    missing = 0 if one.expectation_type == _LOOKS_AT_MISSING else int(found.get("unexpected_count") or 0)
+    return int(found.get("element_count") or 0) - missing
+
+
+def _take(asked: _Answers, shard: str, rows: int, values: int, answer: Any) -> None:
     errors = list(raised(answer.exception_info or {}))
+    result = answer.result or {}
     asked.rows += rows
-    asked.values += _values_seen(answer.result or {}, rows)
+    asked.values += values
     if errors:
         asked.unanswered[shard] = f"it raised: {errors[0]}"
-    elif not answer.success:
-        asked.failed[shard] = _what_was_seen(answer.result or {})
+    elif not answer.success or _is_beyond(result.get("observed_value"), answer.expectation_config.kwargs):
+        asked.failed[shard] = _what_was_seen(result)
 
 
-def _values_seen(result: dict[str, Any], rows: int) -> int:
-    """How many values a rule for rows looked at: it passes over missing ones. A rule for the table looks at all."""
-    if "element_count" not in result:
-        return rows if result else 0
-    return int(result["element_count"]) - int(result.get("missing_count") or 0)
+def _is_beyond(observed: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether an integer that was observed is beyond its bounds. Great Expectations compares it as a float."""
+    if not hasattr(observed, "__index__") or isinstance(observed, bool):
+        return False
+    exact = int(observed)
+    low, high = kwargs.get("min_value"), kwargs.get("max_value")
+    return (isinstance(low, int | float) and exact < low) or (isinstance(high, int | float) and exact > high)
 
 
 def _what_was_seen(result: dict[str, Any]) -> str:
     if "unexpected_count" in result:
         return f"{result['unexpected_count']} of {result.get('element_count')} rows are not as expected"
     return f"observed {result.get('observed_value', 'nothing')}"
-
-
-def _name(expectation: dict[str, Any]) -> str:
-    """`expect_column_values_to_be_between(age)`"""
-    kwargs = expectation.get("kwargs") or {}
-    columns = [str(value) for key, value in kwargs.items() if key.startswith("column")]
-    return f"{expectation['type']}({', '.join(columns)})"
 
 
 def _outcome(asked: Sequence[_Answers], evaluated: int) -> Outcome:

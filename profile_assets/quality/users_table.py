@@ -1,7 +1,8 @@
 """What is looked at in the columns of a day's users, over the measures of its shards.
 
 Missing is null, NaN or blank, over all rows. A column that a shard lacks, and a day without rows, give looks that
-observed nothing, which no check passes. Limits are widened by what chance does to few rows, unless they are 0.
+observed nothing, which no check passes; a shard without rows gives none. Limits are widened by what chance does to few
+rows, unless they are 0.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ def null_rate_looks(measures: DayMeasures, contract: Contract) -> list[Look]:
     limits = {ID_COLUMN: 0.0, **{column.name: column.max_null_rate for column in contract.columns}}
     looks = [_null_rate(measures.of(name), limit) for name, limit in limits.items()]
     for shard, columns in measures.shards.items():
-        if any(found.rows for found in columns.values()):
-            for name, limit in limits.items():
-                looks.append(_null_rate(columns.get(name, Measure(column=name)), limit, shard=shard))
+        for name, limit in limits.items():
+            looks.append(_null_rate(columns.get(name, Measure(column=name)), limit, shard=shard))
     return looks
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from profile_assets.storage.parquet import is_text
+from profile_assets.users.calendar import in_calendar
 from profile_assets.users.contract import TIMESTAMP, Column, spell_type
 from profile_assets.users.faults import Cast, Fault, keep_where, missed, struck
 from profile_assets.users.source import CsvSettings
@@ -27,8 +28,6 @@ _WIDE = Context(prec=400)  # digits of the largest float64, and then some
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MICROS_LIMIT = 2**63 // 1_000_000
 _DAY_MILLIS = 86_400_000
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 1 January of the year 1, 31 December 9999
-_FIRST_MICRO, _LAST_MICRO = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
 
 
 def cast_column(array: pa.Array, column: Column, rules: CsvSettings) -> Cast:
@@ -76,9 +75,9 @@ def _native(array: pa.Array, column: Column) -> Cast:
     elif pa.types.is_decimal(kind):
         values = _decimals(array, kind)
     elif kind == TIMESTAMP:
-        values = _in_calendar(_timestamps(array), pa.int64(), _FIRST_MICRO, _LAST_MICRO)
+        values = in_calendar(_timestamps(array))
     elif pa.types.is_date32(kind):
-        values = _in_calendar(_dates(array), pa.int32(), _FIRST_DAY, _LAST_DAY)
+        values = in_calendar(_dates(array))
     else:
         values = array.cast(kind, safe=not pa.types.is_floating(kind))
     return Cast(values=values, faults=struck(f"not {spell_type(kind)}", missed(pc.is_valid(values), array)))
@@ -141,12 +140,6 @@ def _dates(array: pa.Array) -> pa.Array:
     days = pc.divide(millis, _DAY_MILLIS)
     is_exact = pc.and_(pc.equal(pc.multiply(days, _DAY_MILLIS), millis), pc.less(pc.abs_checked(days), 2**31))
     return keep_where(is_exact, days).cast(pa.int32()).view(pa.date32())
-
-
-def _in_calendar(values: pa.Array, number: pa.DataType, first: int, last: int) -> pa.Array:
-    """Times of the years 1 to 9999; others, such as a database's "infinity", become null."""
-    numbers = values.view(number)
-    return keep_where(pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last)), values)
 
 
 def _lists(array: pa.Array, column: Column, rules: CsvSettings) -> Cast:

@@ -18,7 +18,7 @@ from profile_assets.users.cast import cast_column
 from profile_assets.users.columns import Before, absent_columns, check_columns, extra_columns, source_columns
 from profile_assets.users.contract import Contract
 from profile_assets.users.faults import Fault
-from profile_assets.users.ids import IdWatch, cast_id, require_not_from_float
+from profile_assets.users.ids import FloatWatch, IdWatch, cast_id
 from profile_assets.users.path_keys import path_faults, require_comparable, stand_in
 from profile_assets.users.readers import reader_of
 from profile_assets.users.source import CsvSettings, SourceDay, SourceFile, SourceSettings
@@ -66,12 +66,15 @@ class OpenDay:
         watch = IdWatch(self.contract.id)
         for file in self.found.files:
             reader = reader_of(self.settings, file, self.contract)
+            floats = FloatWatch(self.contract.id, file.path)
             for raw in reader.batches(_wanted(self.contract, file)):
-                yield self._clean(raw, watch)
+                source_ids = _column(raw, self.contract.id)
+                _judge_ids(raw, source_ids, watch)
+                floats.see(source_ids, raw.numbers)
+                yield self._clean(raw, source_ids)
+            floats.require_none()
 
-    def _clean(self, raw: RawBatch, watch: IdWatch) -> Cleaned:
-        source_ids = _column(raw, self.contract.id)
-        self._judge_ids(raw, source_ids, watch)
+    def _clean(self, raw: RawBatch, source_ids: pa.Array) -> Cleaned:
         ids = cast_id(source_ids)
         arrays = [ids.values]
         faults = _named(self.contract.id, ids.faults)
@@ -83,13 +86,6 @@ class OpenDay:
         faults += self._path_faults(raw)
         rows = pa.RecordBatch.from_arrays(arrays, schema=self.contract.schema)
         return Cleaned(raw=raw, rows=rows, strikes=_strikes(faults, len(rows)), reasons=tuple(f.reason for f in faults))
-
-    def _judge_ids(self, raw: RawBatch, ids: pa.Array, watch: IdWatch) -> None:
-        if ids.null_count < len(ids):
-            first = int(np.argmax(ids.is_valid().to_numpy(zero_copy_only=False)))
-            watch.see(ids.type, path=raw.file.path, row=int(raw.numbers[first]))
-        if self.settings.format == "csv":
-            require_not_from_float(ids, column=self.contract.id, path=raw.file.path)
 
     def _path_faults(self, raw: RawBatch) -> list[Fault]:
         """Rows that say something else than the path that they were found under."""
@@ -125,6 +121,12 @@ def open_day(
         absent=tuple(sorted(absent)),
         columns=source_columns(schemas.values()),
     )
+
+
+def _judge_ids(raw: RawBatch, ids: pa.Array, watch: IdWatch) -> None:
+    if ids.null_count < len(ids):
+        first = int(np.argmax(ids.is_valid().to_numpy(zero_copy_only=False)))
+        watch.see(ids.type, path=raw.file.path, row=int(raw.numbers[first]))
 
 
 def _one_family(schemas: dict[str, pa.Schema], contract: Contract) -> None:

@@ -1,14 +1,15 @@
 """Ids are text or exact whole numbers, all of one family in a day, and land as text.
 
 A float has lost ids before anybody could look (2^53 and 2^53+1 are one float), so a float id column is refused by
-name; so is a CSV whose ids were evidently written from one. Null and blank ids are struck, everything else is kept as
-it stands: "007", "NA" and "null" are ids.
+name; so is a file of text ids that were evidently written from one (`FloatWatch`). Null and blank ids are struck,
+everything else is kept as it stands: "007", "NA" and "null" are ids.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,12 @@ from profile_assets.users.faults import Cast, struck
 
 Family = Literal["whole numbers", "text"]
 
-_FROM_FLOAT = r"\A[+-]?[0-9]+\.(0+|[0-9]+[eE][+-]?[0-9]+)\z"
+# What floats look like once they are text: 7.0, 7,0, 9.2e+18, 9,22E+18, 1e16; never 1.5, which may be a version.
+_FROM_FLOAT = r"\A[+-]?(?:[0-9]+[.,](?:0+|[0-9]+[eE][+-]?[0-9]+)|[0-9]+[eE][+-][0-9]+|[0-9][eE][0-9]+)\z"
+_WHOLE = r"\A[+-]?(?:0|[1-9][0-9]*)\z"
+_NULL_LIKE = pa.array(
+    ["", r"\n", "-", "na", "n/a", "#n/a", "<na>", "nan", "+nan", "-nan", "inf", "+inf", "-inf", "null", "none", "nil"]
+)
 
 
 def id_family(kind: pa.DataType) -> Family | None:
@@ -28,7 +34,7 @@ def id_family(kind: pa.DataType) -> Family | None:
         kind = kind.value_type
     if pa.types.is_null(kind):
         return None
-    if is_text(kind) or pa.types.is_string_view(kind):
+    if _is_any_text(kind):
         return "text"
     if pa.types.is_integer(kind) or (pa.types.is_decimal128(kind) and kind.scale == 0):
         return "whole numbers"
@@ -44,14 +50,50 @@ def cast_id(array: pa.Array) -> Cast:
     return Cast(values=ids, faults=(*struck("null", pc.is_null(ids)), *struck("blank", blank), *nul_fault(ids)))
 
 
-def require_not_from_float(ids: pa.Array, *, column: str, path: str) -> None:
-    """ContractError where every id of a CSV looks like a printed float: 1.0, 9.223372036854775e+18."""
-    present = ids.filter(pc.not_equal(ids, ""))
-    if len(present) and pc.all(pc.match_substring_regex(present, _FROM_FLOAT)).as_py():
-        raise ContractError(
-            f"{path}: the ids in {column!r} were written from floats, such as {present[0].as_py()!r}",
-            remedy="write the ids from whole numbers or text: a float has already merged some of them",
-        )
+class FloatWatch:
+    """Tells a file whose text ids were written from floats.
+
+    It is one where some id reads as a printed float and every other one reads so too, is a plain whole number (a
+    spreadsheet prints only the long ones as 9.2E+18) or a word for null. One id that is anything else makes all of
+    them text: "1.0" beside "beta", "1.5" or "007" is an id like any other.
+    """
+
+    def __init__(self, column: str, path: str) -> None:
+        self._column = column
+        self._path = path
+        self._is_text = False
+        self._first: tuple[int, str] | None = None
+
+    def see(self, ids: pa.Array, numbers: np.ndarray) -> None:
+        """Some ids of the file, with the numbers of their rows."""
+        if self._is_text or not _is_any_text(ids.type):
+            return
+        text = plain_text(ids)
+        if pc.all(pc.ascii_is_decimal(text), min_count=0).as_py():  # no need of slow patterns: most days are so
+            has_zeros_before = pc.and_(pc.starts_with(text, "0"), pc.greater(pc.binary_length(text), 1))
+            self._is_text = bool(pc.any(has_zeros_before, min_count=0).as_py())
+            return
+        text = pc.utf8_trim_whitespace(text)
+        is_float = pc.fill_null(pc.match_substring_regex(text, _FROM_FLOAT), False)
+        is_neutral = pc.or_(pc.match_substring_regex(text, _WHOLE), pc.is_in(pc.utf8_lower(text), value_set=_NULL_LIKE))
+        self._is_text = not pc.all(pc.or_(is_float, pc.fill_null(is_neutral, True))).as_py()
+        place = pc.index(is_float, True).as_py()
+        if self._first is None and place >= 0:
+            self._first = int(numbers[place]), text[place].as_py()
+
+    def require_none(self) -> None:
+        """ContractError, once the whole file was seen, where its ids were written from floats."""
+        if self._first is not None and not self._is_text:
+            row, shown = self._first
+            raise ContractError(
+                f"{self._path}: the ids in {self._column!r} were written from floats; row {row} has {shown!r}",
+                remedy="write the ids from whole numbers or text: a float has already merged some of them",
+            )
+
+
+def _is_any_text(kind: pa.DataType) -> bool:
+    """Whether it is text in any encoding."""
+    return is_text(kind) or bool(pa.types.is_string_view(kind))
 
 
 class IdWatch:

@@ -1,7 +1,8 @@
 """Text of CSV and NDJSON into declared types, exactly: an integer or a decimal never passes through a float.
 
 Numbers follow the source's decimal mark and thousands separator. Dates are ISO (2026-01-31); instants are ISO with a
-zone, digits below the microsecond cut off. Booleans are true/false, t/f, 1/0. What does not read so is struck.
+zone, digits below the microsecond cut off; both within the years 1 to 9999, instants in UTC. Booleans are true/false,
+t/f, 1/0. What does not read so is struck.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from profile_assets.users.calendar import in_calendar
 from profile_assets.users.contract import TIMESTAMP, Column, spell_type
 from profile_assets.users.faults import Cast, keep_where, missed, struck
 from profile_assets.users.source import CsvSettings
@@ -91,7 +93,7 @@ def _booleans(text: pa.StringArray) -> pa.Array:
 
 
 def _dates(text: pa.StringArray) -> pa.Array:
-    return keep_where(_is_date(text), text).cast(pa.date32())
+    return in_calendar(keep_where(_is_date(text), text).cast(pa.date32()))
 
 
 def _is_date(text: pa.StringArray) -> pa.Array:
@@ -108,6 +110,6 @@ def _timestamps(text: pa.StringArray, column: Column) -> Cast:
     is_instant = pc.and_(_is_date(pc.utf8_slice_codeunits(text, 0, 10)), pc.match_substring_regex(text, _INSTANT))
     good = keep_where(is_instant, text)
     micros = pc.replace_substring_regex(good, r"(\.[0-9]{6})[0-9]+", r"\1")
-    values = micros.cast(TIMESTAMP)
+    values = in_calendar(micros.cast(TIMESTAMP))
     wrong = pc.and_(missed(pc.is_valid(values), text), pc.invert(zoneless))
     return Cast(values=values, faults=(*struck("has no zone", zoneless), *struck("not timestamp", wrong)))

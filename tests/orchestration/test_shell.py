@@ -85,6 +85,16 @@ def test_a_day_goes_on_only_when_every_outcome_lets_it_through():
     assert "a (pass)" not in str(caught.value.description)
 
 
+@pytest.mark.parametrize("stopped", [("b", "not_evaluated"), ("unique_ids", "fail")])
+def test_a_release_is_offered_only_where_it_would_be_taken(stopped):
+    with pytest.raises(dg.Failure) as caught:
+        stop_if_failed(verdict(outcome(*stopped), outcome("c", "fail")), DAY)
+    assert "profile-assets release" not in str(caught.value.description)
+    assert f"nobody can release {stopped[0]}:" in str(caught.value.description)
+    with pytest.raises(dg.Failure, match=r"release 2026-01-05 --check c --why .* \(and so for d\)"):
+        stop_if_failed(verdict(outcome("c", "fail"), outcome("d", "fail")), DAY)
+
+
 def test_a_failure_that_warns_or_was_released_is_shown_as_one_and_stops_nothing():
     warned = Outcome(check="drift", result="fail", detail="far", severity="warn", observed=float("nan"))
     release = Release(check="rows", digest="d", by="ada", at="2026-01-06T08:00:00+00:00", why="closed shops")

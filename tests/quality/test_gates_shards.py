@@ -117,6 +117,19 @@ def test_an_empty_day_passes_nothing(judge):
     assert not any(outcome.lets_through for outcome in judge(users(0), absent=True).values())
 
 
+def test_shards_that_no_user_fell_into_keep_no_day_back(judge, tmp_path):
+    suite = tmp_path / "suite.json"
+    exists = {"type": "expect_column_to_exist", "kwargs": {"column": "age"}}
+    suite.write_text(json.dumps({"expectations": [exists]}))
+    contract = Contract(
+        id="customer", columns=(*CONTRACT.columns[:2], Column(name="plan", type=pa.string(), values=("x", "y")))
+    )
+    tables = {shard_file(0, 16): users(7), **{shard_file(n, 16): users(0) for n in range(1, 16)}}
+    found = judge(users(7), tables=tables, contract=contract, suite=suite, absent=True, limits={"max_shard_skew": 16.0})
+    assert {name: result for name, result in results(found).items() if result not in ("pass", "no_baseline")} == {}
+    assert found["unique_ids"].evaluated == 2
+
+
 def test_without_any_earlier_day_the_absolute_limits_alone_decide(judge):
     found = judge(users(), absent=True)
     assert {name: result for name, result in results(found).items() if result != "pass"} == {

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profile_assets.errors import ContractError
+from profile_assets.users import batches
 from profile_assets.users.ids import cast_id
 from profile_assets.users.source import CsvSettings
 
@@ -65,11 +66,55 @@ def test_a_float_id_column_is_refused_by_name(bench, contract) -> None:
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("ids", [["1.0", "2.0", ""], ["9.223372036854775807e+18"], ["9.2e18", "1.0"]])
-def test_ids_that_a_csv_took_from_floats_are_refused(bench, contract, ids) -> None:
-    bench.write("a.csv", "uid,n\n" + "".join(f"{one},1\n" for one in ids))
-    with pytest.raises(ContractError, match="'uid' were written from floats"):
+FROM_FLOATS = [
+    ["1.0", "2.0", ""],
+    ["9.223372036854775807e+18"],
+    ["9.2e18", "1.0"],
+    ["7,0", "8,0"],
+    ["9,22337E+18", "9,11E+18"],
+    ["9E+18", "8E+18"],
+    ["1.0", "1e+16"],
+    ["1e16", "-2.0"],
+    ["12", "8.1234E+18"],
+    *([null, "7.0", "8.0"] for null in ("nan", "NaN", "NA", "null", "NULL", r"\N", "None", "<NA>", "#N/A", "inf")),
+]
+
+
+@pytest.mark.parametrize("ids", FROM_FLOATS)
+@pytest.mark.parametrize("file_format", ["csv", "parquet", "ndjson"])
+def test_ids_that_were_written_from_floats_are_refused_naming_file_and_row(bench, contract, file_format, ids) -> None:
+    if file_format == "csv":
+        path = bench.write("a.csv", "uid;n\n" + "".join(f"{one};1\n" for one in ids))
+    elif file_format == "parquet":
+        path = bench.parquet({"uid": ids})
+    else:
+        path = bench.write("a.ndjson", "".join(json.dumps({"uid": one}) + "\n" for one in ids))
+    row = next(n for n, one in enumerate(ids, start=1) if any(mark in one for mark in (".0", ",0", "e+", "E+", "e1")))
+    with pytest.raises(ContractError, match=rf"'uid' were written from floats; row {row} has '\S+'") as error:
+        bench.land(contract(), file_format, csv=CsvSettings(delimiter=";"))
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "ids", [["1.0", "beta"], ["1.0", "1.0.2", "v1.0"], ["1.0", "1.5"], ["1.0", "007"], ["1e5", "1a5"], ["NA", "null"]]
+)
+@pytest.mark.parametrize("file_format", ["csv", "parquet"])
+def test_one_id_that_no_float_prints_makes_the_others_text(bench, contract, file_format, ids) -> None:
+    if file_format == "csv":
+        bench.write("a.csv", "uid\n" + "\n".join(ids))
+    else:
+        bench.parquet({"uid": pa.array(ids).dictionary_encode()})
+    assert bench.land(contract(), file_format).ids == ids
+
+
+def test_ids_from_floats_are_told_apart_file_by_file_over_all_batches(bench, contract, monkeypatch) -> None:
+    monkeypatch.setattr(batches, "BATCH_ROWS", 4)
+    bench.write("a.csv", "uid\n" + "\n".join(["1.0"] * 9 + ["v2"]))
+    bench.write("aa.csv", "uid\n" + "\n".join(["1", "2", "3", "04", "5.0"]))
+    odd = bench.write("b.csv", "uid\n" + "\n".join([*map(str, range(10, 19)), "9E+18"]))
+    with pytest.raises(ContractError, match=r"row 10 has '9E\+18'") as error:
         bench.land(contract(), "csv")
+    assert str(odd) in str(error.value)
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "csv", "ndjson"])

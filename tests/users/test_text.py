@@ -144,3 +144,16 @@ def test_an_instant_without_a_zone_is_struck_unless_declared_to_be_utc() -> None
 def test_any_text_at_all_is_read_or_struck(texts: list[str | None], declared: str, rules: CsvSettings) -> None:
     for text, value in zip(texts, read(texts, declared, rules), strict=True):
         assert (value is None) == (text is None or text == "")
+
+
+def test_dates_outside_the_years_1_to_9999_are_struck() -> None:
+    texts = ["0000-01-01", "0000-12-31", "0001-01-01", "9999-12-31"]
+    assert read(texts, "date") == ["not date", "not date", dt.date(1, 1, 1), dt.date(9999, 12, 31)]
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-14:00", "0000-06-01T00:00:00Z"])
+def test_instants_outside_the_years_1_to_9999_in_utc_are_struck(text: str) -> None:
+    assert read([text], "timestamp") == ["not timestamp"]
+    assert read([text[:19] + "Z"], "timestamp", zoneless_is_utc=True)[0] == (
+        "not timestamp" if text.startswith("0000") else dt.datetime.fromisoformat(text[:19]).replace(tzinfo=dt.UTC)
+    )
