@@ -9,7 +9,6 @@ logged meanwhile (Apprise and urllib3 log whole addresses) leaves this module.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import datetime as dt
 import email.utils
 import json
@@ -23,9 +22,9 @@ from typing import Any
 
 from profile_assets.alerts.alert import Alert
 from profile_assets.alerts.secrets import redacted
+from profile_assets.alerts.silence import silenced
 
 _ONE_AT_A_TIME = threading.Lock()  # plugins and loggers are the process's own
-_CHATTY = ("apprise", "urllib3", "urllib3.connectionpool", "urllib3.util.retry", "requests")
 _BUSY = frozenset((408, 425, 429, 500, 502, 503, 504))
 _UNREADABLE = frozenset((400, 413, 415, 422))
 # Frequency limits that are told with status 200: WeCom, DingTalk (two), Feishu.
@@ -90,33 +89,11 @@ class _Tap:
         return self.request("PUT", url, **options)
 
 
-_kept: contextvars.ContextVar[list[logging.LogRecord] | None] = contextvars.ContextVar("_kept", default=None)
-
-
-class _Silence(logging.Filter):
-    """Keeps what a delivery logs, in the thread that Apprise chooses, and lets none of it out.
-
-    It stays in place: a delivery that was given up for its length may still log later.
-    """
-
-    def __init__(self, level: int) -> None:
-        super().__init__()
-        self.level = level
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        kept = _kept.get()
-        if kept is None:  # somebody else's, who shares the logger
-            return record.levelno >= self.level
-        if record.name == "apprise":
-            kept.append(record)
-        return False
-
-
 def send(url: str | None, alert: Alert, *, now: dt.datetime) -> Answer:
     """Send one alert to one Apprise URL. Takes at most the plugin's timeouts, 4 s to connect and 4 s to be answered."""
     if url is None:
         return Answer(verdict="refused", said="its environment variable is not set")
-    with _ONE_AT_A_TIME, _silenced() as kept:
+    with _ONE_AT_A_TIME, silenced() as kept:
         import apprise
 
         box = apprise.Apprise(asset=_asset(apprise))
@@ -240,27 +217,3 @@ def _tapped(plugin: object) -> Iterator[list[_Heard]]:
         yield tap.heard
     finally:
         module.requests = requests  # type: ignore[attr-defined]
-
-
-@contextlib.contextmanager
-def _silenced() -> Iterator[list[logging.LogRecord]]:
-    """Keep the libraries' logs from everybody else."""
-    for name in _CHATTY:
-        _silence(logging.getLogger(name))
-    logger, kept = logging.getLogger(_CHATTY[0]), list[logging.LogRecord]()
-    level, token = logger.level, _kept.set(kept)
-    logger.setLevel(logging.DEBUG)  # the reason of a failure is among the details
-    try:
-        yield kept
-    finally:
-        logger.setLevel(level)
-        _kept.reset(token)
-
-
-def _silence(logger: logging.Logger) -> None:
-    """Put the filter before a logger, once; it knows which level the logger has for others."""
-    there = next((one for one in logger.filters if isinstance(one, _Silence)), None)
-    if there is None:
-        logger.addFilter(_Silence(logger.getEffectiveLevel()))
-    else:
-        there.level = logger.getEffectiveLevel()
