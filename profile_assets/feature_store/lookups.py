@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from profile_assets.errors import DataError
 from profile_assets.feature_store.buckets import Record
+from profile_assets.feature_store.columns import checked_ids
 from profile_assets.feature_store.versions import OnlineStore, Version
+from profile_assets.storage.days import as_utc
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +28,14 @@ class Answer:
     expires_at: dt.datetime
 
 
-def lookup(store: OnlineStore, ids: Sequence[str], *, now: dt.datetime) -> dict[str, Answer]:
-    """An answer for each id, all from one version. DataError where nothing is live."""
-    read = store.read([user for user in ids if _is_unicode(user)])
+def lookup(store: OnlineStore, ids: Collection[str], *, now: dt.datetime) -> dict[str, Answer]:
+    """An answer for each id, all from one version. DataError where nothing is live, or an id is no text."""
+    moment = as_utc(now)
+    read = store.read(checked_ids(ids))
     if read is None:
         raise DataError(f"nothing is live in {store.where()}", remedy="publish a day first")
     version, records = read
-    return {user: _answer(user, records.get(user), version, now) for user in ids}
+    return {user: _answer(user, records.get(user), version, moment) for user in ids}
 
 
 def _answer(user: str, record: Record | None, version: Version, now: dt.datetime) -> Answer:
@@ -42,12 +45,3 @@ def _answer(user: str, record: Record | None, version: Version, now: dt.datetime
     if now >= version.expires_at:
         return Answer(user_id=user, state="expired", stale_score=record.score, route=record.route, **told)
     return Answer(user_id=user, state="found", score=record.score, route=record.route, **told)
-
-
-def _is_unicode(user: str) -> bool:
-    """Whether the text can be written at all: half a surrogate pair is nobody's id."""
-    try:
-        user.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

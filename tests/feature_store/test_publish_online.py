@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from profile_assets.errors import GateError, StorageError
+from profile_assets.errors import DataError, GateError, PermanentError, StorageError
 from profile_assets.feature_store.lookups import lookup
 from profile_assets.feature_store.online import open_online, take_back
 from profile_assets.feature_store.online_redis import connect
@@ -48,6 +48,19 @@ def test_a_day_is_published_to_both_targets(pipeline, layout, day, store):
     assert done.brought.parity.is_equal
     assert {user: look(store, user).score for user in IDS} == {user: n / 8 for n, user in enumerate(IDS)}
     assert look(store, "zz").state == "missing"
+
+
+def test_what_cannot_be_looked_up_is_told(pipeline, day, store):
+    pipeline.run(day, IDS)
+    pipeline.publish(day, export=SQLITE)
+    for user in (0, None, b"a"):
+        with pytest.raises(DataError, match="and ids are text"):
+            lookup(store, ["a", user], now=NOW)
+    with pytest.raises(DataError, match="the one text"):
+        lookup(store, "ab", now=NOW)
+    with pytest.raises(PermanentError, match="has no time zone"):
+        lookup(store, ["a"], now=NOW.replace(tzinfo=None))
+    assert look(store, "\ud83d").state == "missing"
 
 
 def test_a_value_expires_hours_after_the_end_of_its_day_in_the_profiles_zone(pipeline, day, store):
