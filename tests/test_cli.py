@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import typer.main
 
+import profile_assets
 from profile_assets.cli import app
 
 
@@ -47,6 +50,19 @@ def test_help_imports_nothing_heavy():
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "profile_assets.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+
+
+def test_the_commands_that_remedies_name_can_be_run_as_they_stand():
+    group = typer.main.get_group(app)
+    named = set()
+    for path in sorted(Path(profile_assets.__file__).parent.rglob("*.py")):
+        named.update(re.findall(r"`profile-assets ([^`]+)`", path.read_text("utf-8")))
+    assert len(named) > 5
+    for command in named:
+        words = shlex.split(re.sub(r"\{[^}]*\}|DAY", "2026-01-05", command))
+        name, found, rest = group.resolve_command(group.make_context("profile-assets", words), words)
+        found.make_context(name, rest)
+        assert name != "withdraw" or {"--why", "--undo"} & set(words), command
 
 
 def test_a_mistake_is_one_clear_message_and_not_a_stack(tmp_path):

@@ -119,7 +119,7 @@ def _told(layout: Layout, record: PublishRecord, changed: Mapping[str, TargetSta
 def _pending(day: dt.date, target: str, error: ProfileAssetsError) -> ProfileAssetsError:
     return type(error)(
         f"{day} is withdrawn from the table; {target} is pending: {error.what}",
-        remedy=f"{error.remedy}; `profile-assets withdraw {day}` again completes it",
+        remedy=f'{error.remedy}; `profile-assets withdraw {day} --why "..."` again completes it',
     )
 
 

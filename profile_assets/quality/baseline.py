@@ -75,6 +75,7 @@ def _published(layout: Layout, day: dt.date) -> PublishRecord | None:
     if published is None and record is not None and record.is_offline_done:
         raise CorruptError(
             f"{layout.offline_part(day)} is gone, though its record says that {day} is published",
-            remedy=f"publish {day} again, or withdraw it (`profile-assets withdraw {day}`) if it is to stay away",
+            remedy=f"publish {day} again, or withdraw it if it is to stay away: "
+            f'`profile-assets withdraw {day} --why "..."`',
         )
     return published
