@@ -108,7 +108,7 @@ def _pick(batch: pa.RecordBatch, ids: pa.ChunkedArray, places: np.ndarray, field
 
 
 def _fields(layout: Layout, columns: Sequence[str]) -> list[pa.Field]:
-    """The moment of the score and `columns`, with their types. DataError where nothing or no such column is published."""
+    """The moment of the score and `columns`, with their types. DataError where nothing or none such is published."""
     newest = newest_day(layout)
     part = None if newest is None else open_offline(layout).part(newest)
     if part is None:

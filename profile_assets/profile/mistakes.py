@@ -16,10 +16,10 @@ from pydantic.fields import FieldInfo
 
 from profile_assets.feature_store.rows import SCHEMA
 from profile_assets.profile.fields import ContractColumn, Profile
+from profile_assets.profile.source_mistakes import source_mistakes, table_in, tables_in
 from profile_assets.storage.parts import PARTITION_COLUMN
 from profile_assets.storage.stages import ID_COLUMN
 from profile_assets.users.contract import Column, parse_type
-from profile_assets.users.query_text import asks_for_day
 
 _SECRETS = frozenset(("url_env", "urls_env", "heartbeat_url_env"))  # where somebody may have written the URL itself
 TABLE_COLUMNS = (*SCHEMA.names, PARTITION_COLUMN)
@@ -81,7 +81,9 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def joint_mistakes(raw: Mapping[str, Any]) -> list[str]:
     """One line for each contradiction between fields. Anything misshapen is left to `field_mistakes`."""
-    tables = [line for name in ("source", "labels") if name in raw for line in _table_mistakes(name, _table(raw, name))]
+    tables = [
+        line for name in ("source", "labels") if name in raw for line in source_mistakes(name, table_in(raw, name))
+    ]
     return [
         *_name_mistakes(raw),
         *_schedule_mistakes(raw),
@@ -94,65 +96,32 @@ def joint_mistakes(raw: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _tables(value: Any) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []
-
-
-def _table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = raw.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _table_mistakes(name: str, table: Mapping[str, Any]) -> Iterator[str]:
-    """A table lies in files or in a database, and a query asks for one day."""
-    yield from _csv_mistakes(name, _table(table, "csv"))
-    query = table.get("query")
-    if bool(table.get("path")) == bool(query):
-        yield f"{name}: give either path (files) or query and url_env (a database)"
-    if not isinstance(query, str):
-        return
-    if not table.get("url_env"):
-        yield f"{name}.url_env: is missing; name the environment variable that holds the database's URL"
-    if not asks_for_day(query):
-        yield f"{name}.query: has no :day, and would give every day the same rows; add `where day = :day`"
-    if table.get("ready") == "_SUCCESS":
-        yield f'{name}.ready: a query has no folder for _SUCCESS; write "stable_for 5m", or remove it'
-
-
-def _csv_mistakes(name: str, csv: Mapping[str, Any]) -> Iterator[str]:
-    """Marks that are told apart only by what they are."""
-    decimal, thousands = csv.get("decimal", "."), csv.get("thousands")
-    if decimal == csv.get("delimiter", ","):
-        yield f"{name}.csv.decimal: {decimal!r} is the delimiter as well; a file written so cannot be told apart"
-    if thousands is not None and thousands in (decimal, csv.get("delimiter", ",")):
-        yield f"{name}.csv.thousands: {thousands!r} is the decimal mark or the delimiter as well; correct one"
-
-
 def _name_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
     if raw.get("name") in TAKEN_NAMES:
         yield f"name: {raw['name']!r} is a folder of the data root with another use; choose another name"
 
 
 def _schedule_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
-    start, live = raw.get("start_day"), _table(raw, "schedule").get("live_from")
+    start, live = raw.get("start_day"), table_in(raw, "schedule").get("live_from")
     if _is_day(start) and _is_day(live) and live < start:
         yield f"schedule.live_from: {live} is before start_day {start}; no day before that is scored"
 
 
 def _column_names(raw: Mapping[str, Any]) -> list[str]:
-    return [str(column.get("name")) for column in _tables(_table(raw, "contract").get("columns"))]
+    return [str(column.get("name")) for column in tables_in(table_in(raw, "contract").get("columns"))]
 
 
 def _contract_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
     names = _column_names(raw)
-    identifier = _table(raw, "contract").get("id")
+    identifier = table_in(raw, "contract").get("id")
     for spellings in _alike(names):
         told = " and ".join(repr(name) for name in spellings)
         yield f"contract.columns: {told} are one name but for the case of letters; keep one"
+    taken = (str(identifier).casefold(), ID_COLUMN)  # no reader could tell names apart by case
     for index, name in enumerate(names):
-        if name in (identifier, ID_COLUMN):
+        if name.casefold() in taken:
             yield f"contract.columns[{index}].name: {name!r} is the id's own name; list only the other columns"
-    for index, column in enumerate(_tables(_table(raw, "contract").get("columns"))):
+    for index, column in enumerate(tables_in(table_in(raw, "contract").get("columns"))):
         yield from _column_mistakes(f"contract.columns[{index}]", column)
 
 
@@ -178,9 +147,9 @@ def _alike(names: list[str]) -> list[list[str]]:
 
 
 def _feature_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
-    columns = {str(entry.get("name")): entry for entry in _tables(_table(raw, "contract").get("columns"))}
+    columns = {str(entry.get("name")): entry for entry in tables_in(table_in(raw, "contract").get("columns"))}
     seen: set[str] = set()
-    for index, feature in enumerate(_tables(_table(raw, "model").get("features"))):
+    for index, feature in enumerate(tables_in(table_in(raw, "model").get("features"))):
         name = str(feature.get("name"))
         if name not in columns:
             close = difflib.get_close_matches(name, columns, n=1)
@@ -200,7 +169,7 @@ def _training_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
         return
     if "labels" not in raw:
         yield "labels: is missing, and [training] needs it; add where the labels lie"
-    training, horizon = _table(raw, "training"), _table(raw, "labels").get("horizon_days")
+    training, horizon = table_in(raw, "training"), table_in(raw, "labels").get("horizon_days")
     first, last = training.get("first_day"), training.get("last_day")
     if _is_day(first) and _is_day(last) and first > last:
         yield f"training: first_day {first} is after last_day {last}; exchange them"
@@ -225,11 +194,11 @@ def _gap_mistake(day: dt.date, last: dt.date, horizon_days: int) -> Iterator[str
 
 
 def _export_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
-    wanted = _table(raw, "export").get("columns")
+    wanted = table_in(raw, "export").get("columns")
     names = [str(name) for name in wanted] if isinstance(wanted, list) else []
     known = _column_names(raw)
     for index, name in enumerate(names):
-        if name in TABLE_COLUMNS:
+        if name.casefold() in TABLE_COLUMNS:
             yield f"export.columns[{index}]: {name!r} is the table's own column; leave it out"
         elif name not in known:
             close = difflib.get_close_matches(name, known, n=1)
@@ -241,11 +210,11 @@ def _export_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
 
 def _alert_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
     """A variable is one channel: of two it would not be known which one failed."""
-    alerts = _table(raw, "alerts")
+    alerts = table_in(raw, "alerts")
     named = alerts.get("urls_env")
     names = [(f"alerts.urls_env[{n}]", one) for n, one in enumerate(named if isinstance(named, list) else [])]
     names += [
-        (f"alerts.channels[{n}].url_env", one.get("url_env")) for n, one in enumerate(_tables(alerts.get("channels")))
+        (f"alerts.channels[{n}].url_env", one.get("url_env")) for n, one in enumerate(tables_in(alerts.get("channels")))
     ]
     seen: list[Any] = []
     for path, name in names:

@@ -136,11 +136,15 @@ def _one_family(schemas: dict[str, pa.Schema], contract: Contract) -> None:
 
 
 def _with_stand_ins(schema: pa.Schema, file: SourceFile, contract: Contract) -> pa.Schema:
-    """The columns of a file and those that its path stands for, which come in their declared type."""
+    """The columns of a file and those that its path stands for, which come in their declared type.
+
+    A key that is a column of the contract but for case stands among them too, to be told like such a column.
+    """
     declared = {column.name: column.type for column in contract.columns}
+    folded = {name.casefold() for name in (contract.id, *declared)}
     for key, _ in file.keys:
-        if key in declared and key not in schema.names:
-            schema = schema.append(pa.field(key, declared[key]))
+        if key not in schema.names and key.casefold() in folded and key != contract.id:
+            schema = schema.append(pa.field(key, declared.get(key, pa.null())))
     return schema
 
 

@@ -102,6 +102,9 @@ class Column:
             raise ValueError(f"column {self.name!r}: values are for string, not {spell_type(self.type)}")
         if self.values is not None and not self.values:
             raise ValueError(f"column {self.name!r}: values lists nothing, so that no text would be kept")
+        if self.values is not None and len(set(self.values)) < len(self.values):
+            twice = next(one for place, one in enumerate(self.values) if one in self.values[:place])
+            raise ValueError(f"column {self.name!r}: values lists {twice!r} twice; keep one")
         if self.zoneless_is_utc and self.type != TIMESTAMP:
             raise ValueError(f"column {self.name!r}: zoneless_is_utc is for timestamp, not {spell_type(self.type)}")
         if not 0.0 <= self.max_null_rate <= 1.0:
@@ -125,7 +128,7 @@ class Contract:
         if not 0.0 <= self.max_quarantine_rate <= 1.0:
             raise ValueError(f"max_quarantine_rate {self.max_quarantine_rate} is not within 0 and 1")
         _distinct([self.id, *(column.name for column in self.columns)])
-        if ID_COLUMN in self.names:
+        if ID_COLUMN in (name.casefold() for name in self.names):
             raise ValueError(f"{ID_COLUMN!r} is what the id lands as: no other column may be called so")
 
     @property

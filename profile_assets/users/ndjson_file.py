@@ -142,9 +142,8 @@ class NdjsonReader:
         is_whole = self._is_whole(*present[0])
         for value, number in present[1:]:
             if self._is_whole(value, number) != is_whole:
-                raise mixed_ids(
-                    self._id, self.file.path, number, f"{value!r}, and row {present[0][1]} {present[0][0]!r}"
-                )
+                first, row = present[0]
+                raise mixed_ids(self._id, self.file.path, number, f"{_told(value)}, and row {row} {_told(first)}")
         return pa.array(values, pa.string()).cast(_WHOLE_ID if is_whole else pa.string())
 
     def _is_whole(self, value: Any, number: int) -> bool:
@@ -153,7 +152,7 @@ class NdjsonReader:
             return False
         if isinstance(value, Number) and WHOLE.fullmatch(value):
             return True
-        raise mixed_ids(self._id, self.file.path, number, f"{value!r}, which is neither text nor a whole number")
+        raise mixed_ids(self._id, self.file.path, number, f"{_told(value)}, which is neither text nor a whole number")
 
     def _require_whole(self, lines: _Lines, is_open: bool, last: int) -> None:
         """SourceError where the last line of the file is no row and has no end."""
@@ -162,6 +161,13 @@ class NdjsonReader:
                 f"{self.file.path} was cut short: its last line has no end",
                 remedy="write that file again, whole, then run the day again",
             )
+
+
+def _told(value: Any) -> str:
+    """A JSON value, with its type where that cannot be seen."""
+    if isinstance(value, Number):
+        return f"the number {value}"
+    return f"the text {value!r}" if isinstance(value, str) else repr(value)
 
 
 def _take_apart(lines: Sequence[bytes], first: int) -> _Lines:

@@ -273,6 +273,16 @@ def test_a_store_that_is_none_of_ours_is_named(write: Callable[[str], Path], min
             "source.csv.thousands: ',' is the decimal mark or the delimiter as well",
         ),
         ('type = "string"', 'type = "string"\nvalues = []', "values"),
+        ('type = "string"', 'type = "string"\nvalues = ["DE", "FR", "DE"]', "values lists 'DE' twice"),
+        ('name = "country"', 'name = "Account"', "contract.columns[1].name: 'Account' is the id's own name"),
+        ('name = "country"', 'name = "User_ID"', "contract.columns[1].name: 'User_ID' is the id's own name"),
+        ("[model]", '[export]\ncolumns = ["Score"]\n[model]', "export.columns[0]: 'Score' is the table's own column"),
+        ("in/{day}", "in/{date}", "source.path: '{date}' is filled in by nothing; the only placeholder is {day}"),
+        ("in/{day}", "in/{day}/{hour", "source.path: '{hour' is filled in by nothing"),
+        *(
+            ("[contract]", f"[source.csv]\n{mark} = {value!r}\n[contract]", f"source.csv.{mark}: {value!r} is part of")
+            for mark, value in [("thousands", "1"), ("thousands", "-"), ("decimal", "e"), ("delimiter", "x")]
+        ),
     ],
 )
 def test_a_profile_that_could_not_work_is_refused(

@@ -89,3 +89,17 @@ def test_folders_above_the_source_are_no_keys(tmp_path, contract) -> None:
     settings = SourceSettings(path=f"{tmp_path}/env=prod/{{day}}", format="csv")
     staged = land(settings, contract(env="string"), dt.date(2026, 1, 5), Layout(root=tmp_path, name="p"))
     assert staged.manifest.rows == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"uid": ["a"]}, "column 'country' .string. is missing; did you mean 'Country'"),
+        ({"uid": ["a"], "country": ["fr"]}, "column 'country' has a twin that differs by case only: 'Country'"),
+    ],
+)
+def test_a_key_that_is_a_column_but_for_case_is_told(bench, contract, columns, told) -> None:
+    bench.write("Country=de/x", b"")
+    bench.parquet(columns, "Country=de/a.parquet")
+    with pytest.raises(ContractError, match=told):
+        bench.land(contract(country="string"))
