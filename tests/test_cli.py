@@ -24,6 +24,7 @@ def test_the_commands_are_these():
         "demo",
         "fields",
         "freshness",
+        "init",
         "lookup",
         "metrics",
         "models",
@@ -60,7 +61,8 @@ def test_the_commands_that_remedies_name_can_be_run_as_they_stand():
     for command in named - {"...", "prune"}:  # prune is still to come
         words = shlex.split(re.sub(r"\{[^}]*\}|DAY", "2026-01-05", command))
         name, found, rest = group.resolve_command(group.make_context("profile-assets", words), words)
-        found.make_context(name, rest)
+        if rest:  # a command alone is only spoken of
+            found.make_context(name, rest)
         assert name != "withdraw" or {"--why", "--undo"} & set(words), command
 
 
@@ -85,6 +87,23 @@ def test_a_suite_that_is_not_there_is_told_by_the_check(tmp_path):
     done = run("check", str(path), PROFILE_DATA=str(tmp_path))
     assert done.returncode == 1
     assert f"quality.suite: {tmp_path / 'suite.json'} cannot be read" in done.stderr
+
+
+def test_a_folder_to_begin_in_has_what_dagster_needs_and_a_profile_that_is_well_formed(tmp_path):
+    root = Path(__file__).parent.parent
+    assert run("init", str(tmp_path / "new")).returncode == 0
+    for name in ("dagster.yaml", "workspace.yaml"):
+        assert (tmp_path / "new" / name).read_bytes() == (root / name).read_bytes()
+    checked = run("check", str(tmp_path / "new" / "profile.toml"), PROFILE_DATA=str(tmp_path))
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_a_folder_to_begin_in_replaces_nothing(tmp_path):
+    (tmp_path / "profile.toml").write_text("mine")
+    done = run("init", str(tmp_path))
+    assert done.returncode == 1
+    assert "has profile.toml already" in done.stderr
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("profile.toml", "mine")]
 
 
 def test_nothing_published_says_what_to_do(tmp_path):

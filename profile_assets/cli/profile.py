@@ -30,6 +30,20 @@ def check(
 
 
 @app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder. Default: this one.")] = Path("."),
+) -> None:
+    """Write dagster.yaml, workspace.yaml and a profile to correct into a folder; nothing there is ever replaced."""
+    from profile_assets.commands.starter import write_starter
+
+    for path in write_starter(folder):
+        typer.echo(f"{path}")
+    typer.echo(
+        f"now correct profile.toml, and in {folder.absolute()}: PROFILE_CONFIG=profile.toml profile-assets check"
+    )
+
+
+@app.command()
 def fields() -> None:
     """Every field of the profile file, with its type, default and meaning."""
     from profile_assets.profile.reference import reference
