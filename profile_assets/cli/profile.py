@@ -31,7 +31,7 @@ def check(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="A new or empty folder. Default: this one.")] = Path("."),
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder. Default: this one.")] = Path(),
 ) -> None:
     """Write dagster.yaml, workspace.yaml and a profile to correct into a folder; nothing there is ever replaced."""
     from profile_assets.commands.starter import write_starter

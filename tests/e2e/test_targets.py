@@ -115,7 +115,8 @@ def test_a_delta_table_and_a_rollback_from_the_command_line(world_with):
     frame = pl.read_delta(str(layout.offline))
     assert dict(frame.group_by("ds").len().rows()) == {before: 23_570, day: 23_570}
 
-    assert str(day) in cli(world, "online", "versions").stdout
+    live = open_online(layout, world.deployment.export.online).live()
+    assert live.id in cli(world, "online", "versions").stdout  # whole, to be copied
     assert json.loads(cli(world, "lookup", "00001").stdout)["day"] == str(day)
     back = cli(world, "online", "rollback")
     assert back.returncode == 0, back.stderr
