@@ -79,9 +79,7 @@ def versions() -> None:
     table = Table(title=store.where(), title_justify="left")
     for column in ("version", "users", "expired from", "kept"):
         is_whole = column in ("version", "users")  # to be copied; moments may take two lines of a narrow terminal
-        table.add_column(
-            column, justify="right" if column == "users" else "left", no_wrap=is_whole, overflow="fold"
-        )
+        table.add_column(column, justify="right" if column == "users" else "left", no_wrap=is_whole, overflow="fold")
     for held in sorted(store.held(), key=lambda one: one.version.age, reverse=True):
         version, is_live = held.version, live is not None and held.version.id == live.id
         kept = "live" if is_live else "for good" if held.until is None else f"until {_minutes(held.until)}"
