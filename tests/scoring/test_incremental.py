@@ -230,7 +230,7 @@ def test_a_day_that_was_withdrawn_is_not_carried_from(history: History, make_use
     users = make_users(300)
     history.run(DAY, users)
     now = dt.datetime(2027, 1, 1, tzinfo=dt.UTC)
-    withdraw(history.layout, DAY, why="wrong", by="me", now=now, others=[])
+    withdraw(history.layout, DAY, why="wrong", by="me", now=now, others={})
     history.deal(NEXT, users)
     assert carrying(history.score(NEXT))["from"] is None
 
