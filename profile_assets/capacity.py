@@ -6,6 +6,7 @@
     utilisation u   = offered / capacity    stable while u < 1
     queue           = u / (1 - u) x service
     p99             ~ window + service + 3 x queue
+    incremental     = rest + carrying + changed share x forward, against rest + forward for a day in full
 
 A device is what one scoring process has to itself: one core, or one GPU. Money is in whatever unit the price has.
 """
@@ -20,6 +21,8 @@ from profile_assets.errors import PermanentError
 
 BATCHES = (1, 8, 16, 32, 64, 128)
 HEADROOM = 3.0  # an always-on service is bought for three times its peak
+REST_US = 0.9  # of a core for a user: read, encode, write and read again, whatever the network
+CARRYING_US = 0.2  # digest the model's input, read the earlier day's, find the user there
 _MILLION = 1_000_000
 _MS = 1000.0
 
@@ -75,6 +78,45 @@ def plan_night(night: Night) -> NightPlan:
         cost=cost,
         cost_per_million=cost / night.users * _MILLION,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carried:
+    """What a user costs, in microseconds of a device, where scores of users whose model input stands still are carried.
+
+    `forward_us` is the network's part. `padding` is the share of rows, over all users, that the last forward of each
+    shard is filled up with at most.
+    """
+
+    forward_us: float
+    rest_us: float = REST_US
+    carrying_us: float = CARRYING_US
+    padding: float = 0.0
+
+    @property
+    def full_us(self) -> float:
+        return self.rest_us + self.forward_us
+
+    def incremental_us(self, changed: float) -> float:
+        """Per user, of whom a share of `changed` passes through the network."""
+        return self.rest_us + self.carrying_us + min(1.0, changed + self.padding) * self.forward_us
+
+    @property
+    def pays_below(self) -> float | None:
+        """The share of changed users below which carrying pays; None where it never does."""
+        if self.carrying_us >= self.forward_us:
+            return None
+        share = 1 - self.carrying_us / self.forward_us - self.padding
+        return share if share > 0 else None
+
+
+def carried_at(users_per_s: float, *, padding: float = 0.0) -> Carried:
+    """For a device that scores so many users a second in full: what is not the rest is the network's."""
+    _require_positive(users_per_s=users_per_s)
+    _require_not_negative(padding=padding)
+    whole_us = _MILLION / users_per_s
+    rest_us = min(REST_US, whole_us)
+    return Carried(forward_us=whole_us - rest_us, rest_us=rest_us, padding=padding)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profile_assets.capacity import Night, Service, always_on, at_batch, batch_table, best_batch, plan_night
+from profile_assets.capacity import (
+    Night,
+    Service,
+    always_on,
+    at_batch,
+    batch_table,
+    best_batch,
+    carried_at,
+    plan_night,
+)
 from profile_assets.errors import PermanentError
 
 TWO_THOUSAND = 2_000.0
@@ -141,3 +150,35 @@ def test_a_number_that_makes_no_plan_is_named(field: str, bad: float) -> None:
 def test_a_batch_of_no_requests_is_refused() -> None:
     with pytest.raises(PermanentError, match="batch"):
         at_batch(Service(), 0, 1.0)
+
+
+def test_an_incremental_night_by_hand() -> None:
+    small = carried_at(1_000_000 / 1.6)
+    assert small.full_us == pytest.approx(1.6)
+    assert small.forward_us == pytest.approx(0.7)
+    assert small.incremental_us(0.05) == pytest.approx(0.9 + 0.2 + 0.05 * 0.7)
+    assert small.pays_below == pytest.approx(1 - 0.2 / 0.7)
+    large = carried_at(1_000_000 / 20.9, padding=0.01)
+    assert large.incremental_us(0.05) / large.full_us == pytest.approx((1.1 + 0.06 * 20) / 20.9)
+
+
+def test_a_network_that_costs_less_than_the_search_is_never_worth_it() -> None:
+    assert carried_at(1_000_000).pays_below is None
+    assert carried_at(50_000_000).pays_below is None
+    assert carried_at(500_000, padding=1.0).pays_below is None
+
+
+@given(
+    rate=st.floats(1_000, 10_000_000),
+    share=st.floats(0, 1),
+    more=st.floats(0, 1),
+    padding=st.floats(0, 0.2),
+)
+def test_incremental_pays_exactly_below_its_share(rate: float, share: float, more: float, padding: float) -> None:
+    costs = carried_at(rate, padding=padding)
+    assert costs.incremental_us(max(share, more)) >= costs.incremental_us(min(share, more))
+    below = costs.pays_below
+    if below is None:
+        assert costs.incremental_us(share) >= costs.full_us * (1 - 1e-9)
+    elif abs(share - below) > 1e-6:
+        assert (costs.incremental_us(share) < costs.full_us) == (share < below)

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from profile_assets.calibration import measured_rate
-from profile_assets.capacity import Night, Service
-from profile_assets.commands.plan import Rate, find_rate, parse_duration, report
+from profile_assets.capacity import Night, Service, carried_at
+from profile_assets.commands.plan import Rate, find_rate, parse_duration, print_carried, report
 from profile_assets.errors import DataError, PermanentError
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage import atomic
@@ -89,3 +89,10 @@ def test_a_day_without_timings_gives_no_rate(tmp_path: Path) -> None:
     scored_day(layout, users=100, seconds=0.0)
     with pytest.raises(DataError, match="2026-01-05"):
         find_rate(given=None, layout=layout, day=DAY)
+
+
+def test_the_plan_says_when_carrying_pays() -> None:
+    assert "it pays while fewer than" in printed()
+    out = io.StringIO()
+    print_carried(Console(file=out, width=200), carried_at(10_000_000))
+    assert "it never pays" in out.getvalue()

@@ -15,12 +15,14 @@ from rich.table import Table
 from profile_assets.capacity import (
     AlwaysOn,
     BatchPoint,
+    Carried,
     Night,
     NightPlan,
     Service,
     always_on,
     batch_table,
     best_batch,
+    carried_at,
     plan_night,
 )
 from profile_assets.errors import PermanentError
@@ -28,6 +30,8 @@ from profile_assets.storage.layout import Layout
 
 # Where no peak is given: each user is asked for once a day, a tenth of them in the busiest hour.
 BUSIEST_HOUR = 0.1
+BATCH_ROWS = 4096  # of a forward on a processor; each shard's last one is filled up
+CHANGED_SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)
 _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
@@ -73,6 +77,7 @@ def report(
     best = best_batch(points) or max(points, key=lambda point: point.capacity_per_s)
     rival = always_on(night, peak_per_s=peak, replica_per_s=best.capacity_per_s)
     console.print(_comparison(night, plan, rival, best))
+    print_carried(console, carried_at(rate.users_per_s, padding=BATCH_ROWS * plan.shards / night.users))
     if peak_per_s is None:
         console.print(
             f"peak: every user once a day, {BUSIEST_HOUR:.0%} of them in the busiest hour; --peak gives another"
@@ -85,6 +90,25 @@ def _print_night(console: Console, night: Night, plan: NightPlan, rate: Rate) ->
     console.print(
         f"time = users / (rate x devices) = {night.users:,} / ({rate.users_per_s:,.0f} x {plan.devices:,})"
         f" = {_hours(plan.seconds)}"
+    )
+
+
+def print_carried(console: Console, carried: Carried) -> None:
+    """When `scoring.mode = "incremental"` pays."""
+    table = Table(title='a night with scoring.mode = "incremental", us of a device per user', title_justify="left")
+    for name in ("users whose model input changed", "in full", "incremental", "over full"):
+        table.add_column(name, justify="right")
+    for share in CHANGED_SHARES:
+        cost = carried.incremental_us(share)
+        table.add_row(f"{share:.0%}", f"{carried.full_us:.2f}", f"{cost:.2f}", f"{cost / carried.full_us:.2f}")
+    console.print(table)
+    if carried.pays_below is None:
+        told = "it never pays: the network costs less than finding out who need not pass through it"
+    else:
+        told = f"it pays while fewer than {carried.pays_below:.0%} of the users change from day to day"
+    console.print(
+        f"incremental = rest {carried.rest_us:.2f} + carrying {carried.carrying_us:.2f} + (changed share + padding "
+        f"{carried.padding:.1%}) x forward {carried.forward_us:.2f}: {told}"
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from profile_assets.orchestration import pictures
+from profile_assets.orchestration.carried import tell_of_carrying
 from profile_assets.orchestration.keys import STABLE_BUNDLE, key_of
 from profile_assets.orchestration.parity import ONLINE_PARITY, parity_outcomes, utc_now
 from profile_assets.orchestration.partitions import daily_partitions
@@ -165,6 +166,7 @@ def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
             outcomes = judge_scores(layout, day, staged, deployment.rules, baselines, read_bins(bundle))
             yield from judged(context, layout, day, staged, outcomes, baselines)
             manifest = commit(layout, day, staged)
+        tell_of_carrying(context, manifest)
         yield dg.MaterializeResult(
             metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
             | pictures.score_metadata(layout.stage(USER_SCORES, day), manifest)

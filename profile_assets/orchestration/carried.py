@@ -30,6 +30,20 @@ def carrying_metadata(manifest: Manifest) -> dict[str, Any]:
     return shown | ({"carrying_is_pointless": _advice(pointless)} if pointless else {})
 
 
+def tell_of_carrying(context: dg.AssetExecutionContext, manifest: Manifest) -> None:
+    """The same in the run's log; a warning where nobody can be carried."""
+    counts: Mapping[str, Any] = manifest.facts.get("carrying", {})
+    if not counts:
+        return
+    if counts["from"] is None:
+        context.log.info(f"scored in full, nothing to carry from: {manifest.notes['carrying']['why_full']}")
+    else:
+        told = ", ".join(f"{counts[name]:,} {name}" for name in ("carried", "scored", "new", "gone"))
+        context.log.info(f"carried from {counts['from']}: {told}")
+    if pointless := pointless_features(manifest):
+        context.log.warning(_advice(pointless))
+
+
 def pointless_features(manifest: Manifest) -> list[str]:
     """The features that move for about every user every day, as far as the sample tells."""
     notes = manifest.notes.get("carrying", {"looked_at": 0, "moved": {}})

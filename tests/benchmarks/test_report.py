@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import contestants as who
-from benchmarks.goals import of_growth, of_resume, of_scoring
+from benchmarks.goals import IN_FULL, INCREMENTAL, of_growth, of_incremental, of_resume, of_scoring
 from benchmarks.process import Measured
 from benchmarks.report import write
 from benchmarks.rounds import Results
@@ -65,6 +65,25 @@ def test_the_gates_and_the_lookups_have_their_tables_where_they_were_measured(tm
     assert "| judging the shards | 0.125 |\n| all gates | 0.250 |\n| scoring | 1.000 |" in page
     assert "in CPU time: 0.25 (goal: 0.5 or less)" in page
     assert "| SQLite | 0 | 1000.00 | - | 40 | 10 / 10 | 200 / 200 |" in page
+
+
+def incremental(full: float, carried: float, *, users: int, forwards: int) -> dict[str, Any]:
+    runs = {IN_FULL: [_run(full)], INCREMENTAL: [_run(carried)]}
+    told = {"shards": 2, "batch_rows": 100, "forwards": forwards, "changed": 0.05, "forward_us": 0.7}
+    return {**Results(users=users, runs=runs, not_run={}).to_json(), **told}
+
+
+def test_an_incremental_day_is_judged_by_its_forwards_and_its_cost_with_each_network(tmp_path: Path) -> None:
+    found = {
+        "networks": [incremental(2.0, 1.3, users=10_000, forwards=6), incremental(20.0, 4.0, users=10_000, forwards=6)]
+    }
+    goals = of_incremental(found)
+    assert [goal.verdict for goal in goals] == ["met", "met", "short"]
+    assert goals[0].measured == "6.0%"
+    (tmp_path / "incremental.json").write_text(json.dumps({"machine": MACHINE, **found}), encoding="utf-8")
+    write(tmp_path, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "| 0.70 | 10,000 | 5.0% | 200 (200 to 200) | 130 (130 to 130) | 0.65 (0.65 to 0.65) | 6.0% |" in page
 
 
 def test_a_page_of_nothing_claims_nothing(tmp_path: Path) -> None:

@@ -170,6 +170,20 @@ def test_what_was_carried_is_carried_on(history: History, make_users: MakeUsers)
     assert first.facts["carrying"]["from"] is None
 
 
+def test_processes_of_their_own_carry_the_same(history: History, make_users: MakeUsers):
+    users, today = make_users(600), with_values(make_users(600), "orders", dict.fromkeys(range(0, 600, 9), 49))
+    history.run(DAY, users)
+    history.deal(NEXT, today)
+    here = history.score(NEXT).manifest
+    (history.layout.staging(USER_SCORES, NEXT) / "manifest.json").unlink()
+    for path in history.layout.staging(USER_SCORES, NEXT).iterdir():
+        path.unlink()
+    elsewhere = dataclasses.replace(history, settings=dataclasses.replace(history.settings, workers=2))
+    there = elsewhere.score(NEXT).manifest
+    assert there.notes["scored"] == 4
+    assert there.digest == here.digest
+
+
 def test_another_bundle_carries_nothing(history: History, make_users: MakeUsers, make_bundle: Callable[..., Path]):
     users = make_users(300)
     history.run(DAY, users)
@@ -230,7 +244,7 @@ def test_a_day_that_was_withdrawn_is_not_carried_from(history: History, make_use
     users = make_users(300)
     history.run(DAY, users)
     now = dt.datetime(2027, 1, 1, tzinfo=dt.UTC)
-    withdraw(history.layout, DAY, why="wrong", by="me", now=now, others=[])
+    withdraw(history.layout, DAY, why="wrong", by="me", now=now, others={})
     history.deal(NEXT, users)
     assert carrying(history.score(NEXT))["from"] is None
 
