@@ -28,10 +28,10 @@ def backfill(
     last: Day,
     again: Annotated[bool, typer.Option("--again", help="Also days that are published already.")] = False,
 ) -> None:
-    """Score a range of days in one process, one Dagster run a day; the model is loaded once."""
-    from profile_assets.commands import tour
+    """Score a range of days in one process, one Dagster run a day; by default those that failed or are missing."""
+    from profile_assets.commands.backfill import backfill as run_days
 
-    tour.backfill(first.date(), last.date(), again=again)
+    run_days(first.date(), last.date(), again=again)
 
 
 @app.command()

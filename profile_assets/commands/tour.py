@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.status import Status
 from rich.table import Table
 
-from profile_assets.errors import DataError, ProfileAssetsError, ProfileError, StorageError
+from profile_assets.commands.backfill import backfill
+from profile_assets.errors import ProfileError
 from profile_assets.feature_store import read
 from profile_assets.models.registry import read_pointer
 from profile_assets.profile import Deployment, load_deployment
@@ -55,39 +56,6 @@ def train() -> None:
             step.say(f'to score with it: profile-assets models promote {bundle_id} --why "..."')
 
 
-def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
-    """Each day of a range, oldest first; days that are published are skipped unless `again`."""
-    deployment = load_deployment()
-    days = _wanted(deployment, first, last, again=again)
-    if not days:
-        console.print(f"[green]✓[/] {first} to {last}: published already")
-        return
-    from profile_assets.orchestration.launch import session
-
-    failed: list[ProfileAssetsError] = []
-    with session(deployment) as runs, _progress() as bar:
-        task = bar.add_task("", total=len(days))
-        for day in days:
-            bar.update(task, description=f"scoring {day}")
-            try:
-                runs.score(day)
-            except (DataError, StorageError) as error:  # the other days go on
-                failed.append(error)
-                bar.console.print(f"[red]✗[/] {day}: {error.what}", markup=True)
-            else:
-                bar.console.print(f"[green]✓[/] {day}: {_record(deployment, day).rows:,} users published")
-            bar.advance(task)
-        runs.judge_freshness()
-    if failed:
-        raise (
-            failed[0]
-            if len(failed) == 1
-            else DataError(
-                f"{len(failed)} of {len(days)} days failed; the first: {failed[0].what}", remedy=failed[0].remedy
-            )
-        )
-
-
 def show(day: dt.date | None) -> None:
     """The published days, and a few rows of one."""
     deployment = load_deployment()
@@ -127,14 +95,6 @@ def _prepare(deployment: Deployment) -> None:
             deployment.root, deployment.today(), lambda done, total: bar.update(task, completed=done, total=total)
         )
     console.print(f"[green]✓[/] the demo's daily exports: {report.message}")
-
-
-def _wanted(deployment: Deployment, first: dt.date, last: dt.date, *, again: bool) -> list[dt.date]:
-    start, newest = deployment.profile.start_day, _yesterday(deployment)
-    if first < start or last > newest or first > last:
-        raise ProfileError(f"{first} to {last} is not within {start} to {newest}", remedy="choose days in that range")
-    published = set() if again else set(published_days(deployment.layout))
-    return [day for day in _last_days(last, (last - first).days + 1) if day not in published]
 
 
 def _last_days(last: dt.date, count: int) -> list[dt.date]:

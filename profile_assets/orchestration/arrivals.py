@@ -17,7 +17,7 @@ def demo_arrivals(deployment: Deployment) -> dg.Definitions:
 
     @dg.op(name=f"{name}_op")
     def arrive(context: dg.OpExecutionContext) -> None:
-        with dagster_errors(context):
+        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
             from profile_assets.users.demo import prepare
 
             context.log.info(prepare(deployment.root, deployment.today()).message)

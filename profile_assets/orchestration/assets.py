@@ -34,6 +34,8 @@ from profile_assets.storage.verdicts import StageVerdict
 Decorator = Callable[[Callable[..., "Events"]], dg.AssetsDefinition]
 Events = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
 
+GPU_POOL = "gpu"
+"""The pool of steps that may take a GPU. Its limit is the instance's."""
 
 _DESCRIPTIONS = {
     RAW_USERS: "The day's users as the source gave them: cast to the contract, bad rows set aside.",
@@ -74,7 +76,9 @@ def daily_assets(deployment: Deployment) -> list[dg.AssetsDefinition]:
     ]
 
 
-def _daily_asset(deployment: Deployment, stage: str, *upstream: str, kinds: set[str]) -> Decorator:
+def _daily_asset(
+    deployment: Deployment, stage: str, *upstream: str, kinds: set[str], pool: str | None = None
+) -> Decorator:
     """Declares a stage to Dagster: its key, its days, what it is made from, and the checks it yields itself."""
     key, days = key_of(deployment, stage), daily_partitions(deployment.profile)
     has_lookups = stage == EXPORT and deployment.export.online is not None
@@ -86,6 +90,7 @@ def _daily_asset(deployment: Deployment, stage: str, *upstream: str, kinds: set[
         deps=[key_of(deployment, name) for name in upstream],
         group_name=deployment.profile.name,
         kinds=kinds,
+        pool=pool,
         description=_DESCRIPTIONS[stage],
         check_specs=[
             dg.AssetCheckSpec(
@@ -106,7 +111,7 @@ def raw_users(deployment: Deployment) -> dg.AssetsDefinition:
         from profile_assets.users.land import commit_landing, land
 
         day, began = day_of(context), time.perf_counter()
-        with writing(context, layout, RAW_USERS, day):
+        with writing(context, deployment, RAW_USERS, day):
             with rows_set_aside_shown(context, layout, day):
                 staged = land(deployment.source, contract, day, layout)
             baselines = find_baselines(layout, day)
@@ -132,7 +137,7 @@ def user_shards(deployment: Deployment) -> dg.AssetsDefinition:
         from profile_assets.shards.split import split
 
         day, began = day_of(context), time.perf_counter()
-        with writing(context, layout, USER_SHARDS, day, reading=[RAW_USERS]):
+        with writing(context, deployment, USER_SHARDS, day, reading=[RAW_USERS]):
             meter = Meter(contract=deployment.contract)
             staged = split(layout, day, deployment.profile.shards.count, watch=meter)
             baselines = find_baselines(layout, day)
@@ -150,8 +155,9 @@ def user_shards(deployment: Deployment) -> dg.AssetsDefinition:
 def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
     """A score for every user of the day, by the bundle that the registry's `stable` names."""
     layout = deployment.layout
+    pool = None if deployment.scoring.device == "cpu" else GPU_POOL
 
-    @_daily_asset(deployment, USER_SCORES, USER_SHARDS, STABLE_BUNDLE, kinds={"pytorch", "parquet"})
+    @_daily_asset(deployment, USER_SCORES, USER_SHARDS, STABLE_BUNDLE, kinds={"pytorch", "parquet"}, pool=pool)
     def user_scores(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.models.bundle_files import read_bins
         from profile_assets.models.registry import stable_bundle
@@ -159,7 +165,7 @@ def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
         from profile_assets.scoring.day import score_day
 
         day, began = day_of(context), time.perf_counter()
-        with writing(context, layout, USER_SCORES, day, reading=[USER_SHARDS]):
+        with writing(context, deployment, USER_SCORES, day, reading=[USER_SHARDS]):
             bundle = stable_bundle(layout)
             staged = score_day(layout, day, bundle, deployment.scoring, progress=shard_logger(context))
             baselines = find_baselines(layout, day)
@@ -187,7 +193,7 @@ def feature_store_export(deployment: Deployment) -> dg.AssetsDefinition:
         from profile_assets.quality.gates import judge_export
 
         day, began = day_of(context), time.perf_counter()
-        with dagster_errors(context):
+        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
             done = publish(layout, day, time_zone=profile.time_zone, clock=utc_now, export=export)
             outcomes = (*judge_export(layout, day), *parity_outcomes(done))
             verdict = StageVerdict(stage=EXPORT, digest=done.record.verdict_digest, outcomes=outcomes)

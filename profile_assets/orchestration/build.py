@@ -18,6 +18,7 @@ from profile_assets.orchestration.jobs import (
     train_job,
 )
 from profile_assets.orchestration.model import model_bundle, stable_bundle
+from profile_assets.orchestration.pruning import prune_daily, prune_job
 from profile_assets.orchestration.published import freshness_check, published_scores
 from profile_assets.orchestration.reconcile import reconcile_check, reconcile_job, reconcile_weekly, replace_job
 from profile_assets.orchestration.restated import redo_job, source_check, source_check_job
@@ -36,6 +37,7 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
         warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
         day, freshness = day_job(deployment), freshness_job(deployment)
         source_checks, reconcile = source_check_job(deployment), reconcile_job(deployment)
+        pruning = prune_job(deployment)
         own = dg.Definitions(
             assets=[
                 *daily_assets(deployment),
@@ -52,12 +54,14 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 redo_job(deployment),
                 reconcile,
                 replace_job(deployment),
+                pruning,
             ],
             schedules=[
                 nightly(deployment, day),
                 freshness_hourly(deployment, freshness),
                 source_check_daily(deployment, source_checks),
                 reconcile_weekly(deployment, reconcile),
+                prune_daily(deployment, pruning),
             ],
             sensors=[source_ready(deployment, day), *alert_sensors(deployment)],
             executor=dg.in_process_executor,

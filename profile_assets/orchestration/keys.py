@@ -48,5 +48,9 @@ def replace_job_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_reconcile_replace"
 
 
+def prune_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_prune"
+
+
 def source_sensor_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_source_ready"

@@ -6,17 +6,18 @@ The instance is DAGSTER_HOME's, or that of a dagster.yaml in the working folder,
 from __future__ import annotations
 
 import datetime as dt
-import os
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from profile_assets.errors import DataError, ProfileError, StorageError
+from profile_assets.errors import DataError, StorageError
 from profile_assets.orchestration.build import build_definitions
+from profile_assets.orchestration.in_progress import PROCESS_TAG, end_dead_runs, this_process
+from profile_assets.orchestration.instance import open_instance
 from profile_assets.orchestration.keys import (
     PUBLISHED,
     day_job_name,
@@ -26,11 +27,23 @@ from profile_assets.orchestration.keys import (
     train_job_name,
 )
 from profile_assets.orchestration.reconcile import CHECK as RECONCILED
+from profile_assets.orchestration.shell import TRANSIENT
+from profile_assets.orchestration.watching import ends_with_its_run
 from profile_assets.profile import Deployment
+
+if TYPE_CHECKING:
+    from dagster._core.execution.plan.objects import StepFailureData
 
 # Dagster's own log goes to the instance, where the UI shows it; the terminal has a progress bar instead.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _NOTHING: Mapping[str, Any] = {}
+_INTERRUPTS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
+_OVER = (
+    "PIPELINE_FAILURE",
+    "PIPELINE_CANCELING",
+    "PIPELINE_CANCELED",
+)  # as the events have been called since early days
+_UNASKED = "No user initiated termination request was found"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +85,32 @@ class Session:
     def _run(
         self, job: str, *, partition_key: str | None, config: Mapping[str, Any] = _NOTHING
     ) -> dg.ExecuteInProcessResult:
-        result = self.definitions.resolve_job_def(job).execute_in_process(
-            partition_key=partition_key, instance=self.instance, raise_on_error=False, run_config={**_QUIET, **config}
-        )
+        """KeyboardInterrupt where somebody stopped this process, and not the run alone."""
+        run_id = str(uuid.uuid4())
+        with ends_with_its_run(self.instance, run_id):
+            result = self.definitions.resolve_job_def(job).execute_in_process(
+                partition_key=partition_key,
+                instance=self.instance,
+                raise_on_error=False,
+                run_config={**_QUIET, **config},
+                run_id=run_id,
+                # No daemon runs it again: whoever started it knows how it ended.
+                tags={PROCESS_TAG: this_process(), "dagster/max_retries": "0"},
+            )
         if not result.success:
-            kind = StorageError if _was_retried(result) else DataError
-            what = f"run {result.run_id} of {job} failed: {_reason(result)}"
-            raise kind(what, remedy="mend that, then run it again; the UI has the run's log")
+            raise self._error(result, job)
         return result
+
+    def _error(self, result: dg.ExecuteInProcessResult, job: str) -> BaseException:
+        """What to tell of a run that did not succeed."""
+        run, remedy = f"run {result.run_id} of {job}", "mend that, then run it again; the UI has the run's log"
+        if not _was_interrupted(result):
+            kind = StorageError if _is_transient(result) else DataError
+            return kind(f"{run} failed: {_reason(result)}", remedy=remedy)
+        told = _why_over(self.instance, result.run_id)
+        if told is None:
+            return KeyboardInterrupt(f"{run} was interrupted")
+        return DataError(f"{run} was stopped: {told}", remedy="run it again; what was finished of it is kept")
 
 
 def redo_days(deployment: Deployment, instance: dg.DagsterInstance, days: Sequence[dt.date]) -> None:
@@ -102,33 +133,44 @@ def redo_days(deployment: Deployment, instance: dg.DagsterInstance, days: Sequen
 @contextmanager
 def session(deployment: Deployment) -> Iterator[Session]:
     """The deployment's jobs on the instance of DAGSTER_HOME or of the working folder."""
-    with _instance() as instance:
+    with open_instance() as instance:
+        end_dead_runs(instance)
         yield Session(deployment=deployment, definitions=build_definitions(deployment), instance=instance)
 
 
-@contextmanager
-def _instance() -> Iterator[dg.DagsterInstance]:
-    home = Path(os.environ.get("DAGSTER_HOME") or Path.cwd())
-    if not (home / "dagster.yaml").exists():
-        raise ProfileError(
-            f"there is no dagster.yaml in {home}", remedy="go to the folder that has one, or set DAGSTER_HOME to it"
-        )
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        yield instance
+def _failures(result: dg.ExecuteInProcessResult) -> Iterator[StepFailureData]:
+    return (event.step_failure_data for event in result.all_events if event.is_step_failure)
 
 
-def _was_retried(result: dg.ExecuteInProcessResult) -> bool:
-    """Whether a step was tried again, which only transient errors are."""
-    return any(event.is_step_restarted for event in result.all_events)
+def _is_transient(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether a step was given up that another try may bring through."""
+    said = (failure.user_failure_data for failure in _failures(result))
+    return any(TRANSIENT in data.metadata for data in said if data is not None)
+
+
+def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether the run was stopped from outside, in a step or between two; each leaves its own trace."""
+    errors = [failure.error for failure in _failures(result)]
+    is_stopped = any(error is not None and error.cls_name in _INTERRUPTS for error in errors)
+    return is_stopped or (not errors and any(event.event_type_value in _OVER for event in result.all_events))
+
+
+def _why_over(instance: dg.DagsterInstance, run_id: str) -> str | None:
+    """Who ended a run that was interrupted, in Dagster's words; None where it was this process that was."""
+    for event in reversed(instance.all_logs(run_id)):
+        told = event.dagster_event
+        if told is None or told.event_type_value not in _OVER:
+            continue
+        if _UNASKED not in (told.message or ""):
+            return told.message or "it was cancelled"
+    return None
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:
     """The failure's own words, without Dagster's stack."""
-    for event in result.all_events:
-        if event.is_step_failure:
-            failure = event.step_failure_data
-            if failure.user_failure_data and failure.user_failure_data.description:
-                return failure.user_failure_data.description
-            error = failure.error.cause or failure.error if failure.error else None
-            return error.message.strip() if error else "no reason given"
+    for failure in _failures(result):
+        if failure.user_failure_data and failure.user_failure_data.description:
+            return failure.user_failure_data.description
+        error = failure.error.cause or failure.error if failure.error else None
+        return (error.message.strip() or error.cls_name or "no reason given") if error else "no reason given"
     return "no step failed; see its log"

@@ -39,7 +39,7 @@ def model_bundle(deployment: Deployment) -> dg.AssetsDefinition:
         description="An immutable bundle: weights, signature, feature spec, metrics, data snapshot, provenance.",
     )
     def model_bundle(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        with dagster_errors(context):
+        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
             from profile_assets.models.making import make_bundle
 
             began = time.perf_counter()

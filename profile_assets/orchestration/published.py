@@ -40,7 +40,7 @@ def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
         description="Every due day is published, under a verdict that let it through; judged from what readers see.",
     )
     def fresh(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        with dagster_errors(context):
+        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
             now = dt.datetime.now(dt.UTC)
             state = deployment.watch.judge(now)
             withdrawn = withdrawn_days(deployment.layout)

@@ -51,7 +51,7 @@ def reconcile_check(deployment: Deployment) -> dg.AssetChecksDefinition:
         description="The newest published day, scored in full once more: nobody added, removed or changed.",
     )
     def reconciled(context: dg.AssetCheckExecutionContext, config: ReconcileConfig) -> dg.AssetCheckResult:
-        with dagster_errors(context):
+        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
             found = reconcile_day(
                 deployment, config.date, progress=shard_logger(context), on_wait=lambda told: warn(context, told)
             )
@@ -121,7 +121,7 @@ def replace_job(deployment: Deployment) -> dg.JobDefinition:
 
     @dg.op(name=f"{name}_op")
     def replace(context: dg.OpExecutionContext, config: ReconcileConfig) -> None:
-        with dagster_errors(context):
+        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
             day = config.date or newest_published(deployment.layout)
             done = replace_day(deployment, day, on_wait=lambda told: warn(context, told))
         for stage in (USER_SCORES, EXPORT):

@@ -57,7 +57,7 @@ def source_check(deployment: Deployment) -> dg.AssetChecksDefinition:
         description="The sources of the newest published days are those that they were made from.",
     )
     def source_unchanged(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        with dagster_errors(context):
+        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
             changes = source_changes(deployment)
         restated = [str(day) for day, change in changes.items() if change == "restated"]
         told = f"restated since: {', '.join(restated)}; launch the job {redo_job_name(deployment)} to score them again"
@@ -96,7 +96,7 @@ def redo_job(deployment: Deployment) -> dg.JobDefinition:
     def redo(context: dg.OpExecutionContext) -> None:
         from profile_assets.orchestration.launch import redo_days
 
-        with dagster_errors(context):
+        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
             days = restated_days(deployment)
             context.log.info(f"restated: {', '.join(map(str, days)) or 'no day'}")
             redo_days(deployment, context.instance, days)

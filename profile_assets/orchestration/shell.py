@@ -10,6 +10,7 @@ import contextlib
 import datetime as dt
 import logging
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import dagster as dg
 
 from profile_assets.errors import GateError, PermanentError, TransientError
 from profile_assets.orchestration.failures import GATE
+from profile_assets.profile import Deployment
 from profile_assets.quality.gates import Baselines
 from profile_assets.storage import verdicts
 from profile_assets.storage.atomic import locked
@@ -31,7 +33,9 @@ if TYPE_CHECKING:  # it comes with torch
 CheckMetadata = dict[str, dg.MetadataValue | float | str]
 Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext | dg.OpExecutionContext
 
-RETRY_WAITS_S = (60, 600)
+TRANSIENT = "is_transient"
+"""Metadata of a failure that another run may not have."""
+
 _LOGGER = logging.getLogger("profile_assets")
 
 
@@ -42,13 +46,19 @@ def day_of(context: dg.AssetExecutionContext) -> dt.date:
 
 @contextlib.contextmanager
 def writing(
-    context: dg.AssetExecutionContext, layout: Layout, stage: str, day: dt.date, *, reading: Sequence[str] = ()
+    context: dg.AssetExecutionContext,
+    deployment: Deployment,
+    stage: str,
+    day: dt.date,
+    *,
+    reading: Sequence[str] = (),
 ) -> Iterator[None]:
     """Be the only writer of a stage's day, while nobody rewrites the stages it reads; translate errors.
 
     Locks are taken from the end of the pipeline to its start, in that order by all, so that no two wait in a circle.
     """
-    with dagster_errors(context), contextlib.ExitStack() as held:
+    layout = deployment.layout
+    with dagster_errors(context, retry_waits_s=deployment.retry_waits_s), contextlib.ExitStack() as held:
         for name in (stage, *reversed(reading)):
             held.enter_context(
                 locked(
@@ -62,8 +72,11 @@ def writing(
 
 
 @contextlib.contextmanager
-def dagster_errors(context: Context, *, retry_waits_s: Sequence[int] = RETRY_WAITS_S) -> Iterator[None]:
-    """Permanent errors end the run at once; transient ones ask for a retry, as often as there are waits."""
+def dagster_errors(context: Context, *, retry_waits_s: Sequence[float] = ()) -> Iterator[None]:
+    """Permanent errors end the run at once; transient ones ask for a retry, as often as there are waits.
+
+    The wait is here, not in Dagster: its own cannot be interrupted, and a cancelled run would sit it out.
+    """
     try:
         yield
     except PermanentError as error:
@@ -71,10 +84,14 @@ def dagster_errors(context: Context, *, retry_waits_s: Sequence[int] = RETRY_WAI
             description=str(error), metadata={"what": error.what, "remedy": error.remedy}, allow_retries=False
         ) from error
     except TransientError as error:
-        tried = context.retry_number
-        warn(context, f"{error}; tried {tried + 1} of {len(retry_waits_s) + 1} times")
-        wait_s = retry_waits_s[min(tried, len(retry_waits_s) - 1)]
-        raise dg.RetryRequested(max_retries=len(retry_waits_s), seconds_to_wait=wait_s) from error
+        tried = context.retry_number if retry_waits_s else 0
+        told = f"{error}; tried {tried + 1} of {len(retry_waits_s) + 1} times"
+        if tried >= len(retry_waits_s):
+            metadata: dict[str, str | bool] = {"what": error.what, "remedy": error.remedy, TRANSIENT: True}
+            raise dg.Failure(description=told, metadata=metadata, allow_retries=False) from error
+        warn(context, f"{told}; again in {retry_waits_s[tried]:g} s")
+        time.sleep(retry_waits_s[tried])
+        raise dg.RetryRequested(max_retries=len(retry_waits_s), seconds_to_wait=0) from error
 
 
 def warn(context: Context, message: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from profile_assets.errors import TransientError
+from profile_assets.orchestration.in_progress import GOING_ON, PARTITION_TAG
 from profile_assets.orchestration.keys import day_job_name, key_of, source_sensor_name
 from profile_assets.orchestration.waiting import Memory, Waiting, look, newly_late
 from profile_assets.profile import Deployment
@@ -23,16 +24,8 @@ if TYPE_CHECKING:  # what define_asset_job gives has no public name
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 SOURCE_TAG = "profile_assets/source"
-PARTITION_TAG = "dagster/partition"
 MINIMUM_INTERVAL_S = 60
 _TAG_CHARACTERS = 60  # Dagster allows 63
-_GOING_ON = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 def source_ready(deployment: Deployment, job: "UnresolvedAssetJobDefinition") -> dg.SensorDefinition:
@@ -102,7 +95,7 @@ def _was_started(instance: dg.DagsterInstance, deployment: Deployment, one: Wait
     tried = {**partition, SOURCE_TAG: one.digest[:_TAG_CHARACTERS]}
     name = day_job_name(deployment)
     filters = [
-        dg.RunsFilter(job_name=name, tags=partition, statuses=_GOING_ON),
+        dg.RunsFilter(job_name=name, tags=partition, statuses=list(GOING_ON)),
         dg.RunsFilter(job_name=name, tags=tried),
     ]
     return any(instance.get_runs_count(filters=one_filter) for one_filter in filters)

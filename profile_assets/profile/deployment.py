@@ -20,6 +20,7 @@ from profile_assets.quality.freshness import DueRule
 from profile_assets.quality.gates import Limits, Rules
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.layout import Layout
+from profile_assets.upkeep.settings import Retention
 from profile_assets.users.contract import Column, Contract, parse_type
 from profile_assets.users.labels import LabelSettings
 from profile_assets.users.source import CsvSettings, SourceSettings, SqlSettings, parse_ready
@@ -145,6 +146,14 @@ class Deployment:
             has_copy=self.export.bucket is not None,
             settings=AlertSettings(**fields),
         )
+
+    @property
+    def retention(self) -> Retention:
+        return Retention(**dict(self.profile.retention))
+
+    @property
+    def retry_waits_s(self) -> tuple[float, ...]:
+        return self.profile.retries.waits_s
 
     def today(self) -> dt.date:
         """The date in the profile's zone."""

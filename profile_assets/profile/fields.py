@@ -211,6 +211,12 @@ class Scoring(_Part):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one")
     threads: int = Field(1, ge=1, description="torch threads of a process; more than 1 slows busy machines")
     workers: int | None = Field(None, ge=1, description="processes; by default one per core or GPU, as memory allows")
+    max_batch_rows: int | None = Field(
+        None, ge=256, multiple_of=256, description="the most rows that a GPU's best is looked for among"
+    )
+    memory_fraction: float | None = Field(
+        None, gt=0, le=1, description="the most of a GPU's memory for each process; the rest is for others there"
+    )
 
 
 class Quality(_Part):
@@ -264,6 +270,22 @@ class AlertChannel(_Part):
     kinds: tuple[Kind, ...] = Field((), description="only these kinds of alerts go there, see docs/alerts.md; all")
 
 
+class Retries(_Part):
+    """What is done about errors that may pass: disk, network, a lock that is held. No other error is retried."""
+
+    waits_s: tuple[Annotated[float, Field(ge=0, le=86_400)], ...] = Field(
+        (60, 600), max_length=10, description="seconds before each further try; [] tries once"
+    )
+
+
+class Retention(_Part):
+    """How long a day's data is kept. The table, manifests, verdicts and publish records stay."""
+
+    raw_days: int = Field(14, ge=1, description="days for landed users, rows set aside, and what dead runs left")
+    shards_days: int = Field(14, ge=1, description="days for shards")
+    scores_days: int = Field(30, ge=1, description="days for the files of scores; the published table stays")
+
+
 class Alerts(_Part):
     """Who is told, and how. Where anybody is, the sensors of alerts are on from the start."""
 
@@ -309,4 +331,6 @@ class Profile(_Part):
     scoring: Scoring = Field(Scoring(), description="how the network is run")
     quality: Quality = Field(Quality(), description="limits")
     export: Export = Field(Export(), description="targets")
+    retries: Retries = Field(Retries(), description="what is done about errors that may pass")
+    retention: Retention = Field(Retention(), description="how long data is kept")
     alerts: Alerts = Field(Alerts(), description="who is told")

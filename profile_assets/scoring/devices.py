@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -25,6 +25,20 @@ def resolve(device: Device) -> str:
 def device_kind(device: Device) -> str:
     """The kind of device, for fingerprints: two GPUs of one name compute the same."""
     return f"cuda {torch.cuda.get_device_name()}" if resolve(device) == "cuda" else "cpu"
+
+
+def share_memory(
+    device: str,
+    fraction: float | None,
+    *,
+    limit: Callable[[float], None] = torch.cuda.set_per_process_memory_fraction,
+) -> None:
+    """Take no more than that share of a GPU's memory in this process; more raises torch.OutOfMemoryError.
+
+    It holds for the device that this process uses, until it ends: what else runs there keeps the rest.
+    """
+    if device == "cuda" and fraction is not None:
+        limit(fraction)
 
 
 @contextlib.contextmanager

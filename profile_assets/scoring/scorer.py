@@ -26,7 +26,7 @@ from profile_assets.scoring.carrying import EXTRA_FIELDS, Carry, Carrying
 from profile_assets.scoring.counts import HISTOGRAMS as HISTOGRAMS  # part of what this module offers
 from profile_assets.scoring.counts import UNKNOWN as UNKNOWN
 from profile_assets.scoring.counts import Counts
-from profile_assets.scoring.devices import resolve, torch_threads
+from profile_assets.scoring.devices import resolve, share_memory, torch_threads
 from profile_assets.scoring.lanes import Lane, MakeLanes, make_lanes
 from profile_assets.scoring.pipeline import ahead, even_blocks
 from profile_assets.scoring.settings import BATCH_MULTIPLE, ScoringSettings
@@ -62,7 +62,9 @@ def score_sink(target: Path, footer: Mapping[str, str] | None = None, schema: pa
 @functools.lru_cache(maxsize=_CACHED)
 def scorer_for(bundle_path: Path, settings: ScoringSettings) -> Scorer:
     """The scorer of a bundle, loaded once in this process. A bundle's folder is named for what is in it."""
-    return Scorer(load_bundle(bundle_path, resolve(settings.device)), settings)
+    device = resolve(settings.device)
+    share_memory(device, settings.memory_fraction)
+    return Scorer(load_bundle(bundle_path, device), settings)
 
 
 class Scorer:

@@ -20,6 +20,9 @@ class ScoringSettings:
     `device` "auto" takes a GPU where there is one. `threads` are torch's, in each scoring process. `workers` is the
     number of scoring processes; None chooses it from cores, memory and devices, and 1 scores in this process.
     `mode` "incremental" carries the scores of users whose model input has not changed since an earlier day.
+
+    What else lives on a GPU keeps its share: each process takes at most `memory_fraction` of it (None: all there is),
+    and the best shape is looked for up to `max_batch_rows`: shorter forwards keep nobody waiting for long.
     """
 
     batch_rows: int = 4096
@@ -28,6 +31,8 @@ class ScoringSettings:
     threads: int = 1
     workers: int | None = None
     mode: Mode = "full"
+    memory_fraction: float | None = None
+    max_batch_rows: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch_rows < BATCH_MULTIPLE or self.batch_rows % BATCH_MULTIPLE:
@@ -37,4 +42,8 @@ class ScoringSettings:
         if self.threads < 1 or (self.workers is not None and self.workers < 1):
             raise ProfileError(
                 f"{self.threads} threads, {self.workers} workers", remedy="give at least one, or leave workers out"
+            )
+        if self.memory_fraction is not None and not 0 < self.memory_fraction <= 1:
+            raise ProfileError(
+                f"memory_fraction is {self.memory_fraction}", remedy="give a share of the device, such as 0.5"
             )

@@ -20,7 +20,7 @@ from profile_assets.errors import CorruptError
 from profile_assets.features.encode import Encoded
 from profile_assets.features.spec import FeatureSpec
 from profile_assets.models.bundle import Bundle, load_bundle
-from profile_assets.scoring.devices import device_kind, resolve
+from profile_assets.scoring.devices import device_kind, resolve, share_memory
 from profile_assets.scoring.scorer import Scorer
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage import atomic
@@ -46,12 +46,18 @@ def settled(
     if not settings.finds_batch or (find is None and resolve(settings.device) == "cpu"):
         return fixed
     path = _record_path(layout, bundle_path.name, device_kind(settings.device))
-    rows = _known(path)
+    rows = _known(path, largest(settings))
     if rows is None:
         rows = (find or find_rows)(bundle_path, fixed)
         record = {"format": FORMAT, "bundle": bundle_path.name, "device": device_kind(settings.device)}
-        atomic.write_json(path, {**record, "batch_rows": rows}, staging=layout.scratch("records"))
-    return dataclasses.replace(fixed, batch_rows=rows)
+        found = {"batch_rows": rows, "largest": largest(settings)}
+        atomic.write_json(path, {**record, **found}, staging=layout.scratch("records"))
+    return dataclasses.replace(fixed, batch_rows=min(rows, largest(settings)))
+
+
+def largest(settings: ScoringSettings) -> int:
+    """The largest shape that is looked for, or used where more was found when more was allowed."""
+    return settings.max_batch_rows or LARGEST
 
 
 def _record_path(layout: Layout, bundle_id: str, kind: str) -> Path:
@@ -59,20 +65,25 @@ def _record_path(layout: Layout, bundle_id: str, kind: str) -> Path:
     return layout.home / "tuning" / f"{bundle_id}.{hashlib.sha256(kind.encode()).hexdigest()[:12]}.json"
 
 
-def _known(path: Path) -> int | None:
+def _known(path: Path, wanted: int) -> int | None:
+    """What was found; None where nothing was, or not up to the shape that is wanted now."""
     if not path.exists():
         return None
     try:
-        rows = read_json(path)["batch_rows"]
+        record = read_json(path)
+        rows, looked_up_to = record["batch_rows"], record.get("largest", LARGEST)
     except (CorruptError, KeyError):  # it is only a measurement: made again
         return None
-    return rows if isinstance(rows, int) else None
+    return rows if isinstance(rows, int) and (looked_up_to >= wanted or rows < looked_up_to // 2) else None
 
 
 def find_rows(bundle_path: Path, settings: ScoringSettings) -> int:
     """Measure on the device at hand, from the shape of the settings upwards."""
-    bundle = load_bundle(bundle_path, resolve(settings.device))
-    return knee(lambda rows: _seconds(bundle, settings, rows), first=settings.batch_rows)
+    device = resolve(settings.device)
+    share_memory(device, settings.memory_fraction)
+    bundle = load_bundle(bundle_path, device)
+    first = min(settings.batch_rows, largest(settings))
+    return knee(lambda rows: _seconds(bundle, settings, rows), first=first, most=largest(settings))
 
 
 def knee(seconds_of: Callable[[int], float], *, first: int, most: int = LARGEST) -> int:

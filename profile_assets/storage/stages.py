@@ -20,6 +20,7 @@ from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet, key_set, md5_words
 from profile_assets.storage.layout import MANIFEST_FILE, Layout
 from profile_assets.storage.parquet import file_digest, is_text, iter_batches
+from profile_assets.storage.pruned import pruned_at, unmark
 from profile_assets.storage.records import FileEntry, Manifest, read_manifest, require_place
 from profile_assets.storage.written import IdOrder, Written
 
@@ -113,6 +114,8 @@ def commit(layout: Layout, day: dt.date, staged: Staged) -> Manifest:
         if read_manifest(staged.folder / MANIFEST_FILE).digest != staged.manifest.digest:
             raise CorruptError(f"{staged.folder} was sealed with another manifest", remedy="run that stage again")
         atomic.replace_folder(staged.folder, final)
+    elif pruned_at(final) is not None:
+        unmark(final)
     atomic.remove_replaced(layout.staging(staged.manifest.stage, day))  # of a run that died before it could
     return staged.manifest
 
@@ -128,6 +131,12 @@ def require(layout: Layout, stage: str, day: dt.date) -> Manifest:
     manifest = current(layout, stage, day)
     if manifest is None:
         raise DataError(f"{stage} of {day} is not there", remedy=f"materialize {stage} of {day} first")
+    removed = pruned_at(layout.stage(stage, day))
+    if removed is not None:
+        raise DataError(
+            f"the data of {stage} of {day} was pruned on {removed:%Y-%m-%d}",
+            remedy=f"run the day again from its source: profile-assets backfill {day} {day} --again",
+        )
     for entry in manifest.files:
         verify(layout.stage(stage, day) / entry.name, entry)
     return manifest

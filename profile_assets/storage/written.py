@@ -34,14 +34,15 @@ class IdOrder:
 
     def is_that_of(self, other: IdOrder) -> bool:
         """Whether the same ids came by in the same order. Null is no id: with one, nothing is the same."""
-        return not (self._nulls or other._nulls) and self._state() == other._state()
+        return not (self._nulls or other._nulls) and self.state == other.state
 
     @property
     def digest(self) -> bytes:
         """sha256 of the ids that came by so far; nulls are counted, but stand nowhere."""
-        return hashlib.sha256(b"%d %d %s %s" % (self._nulls, *self._state())).digest()
+        return hashlib.sha256(b"%d %d %s %s" % (self._nulls, *self.state)).digest()
 
-    def _state(self) -> tuple[int, bytes, bytes]:
+    @property
+    def state(self) -> tuple[int, bytes, bytes]:
         return self.count, self._lengths.digest(), self._text.digest()
 
 

@@ -1,137 +1,109 @@
-"""A backfill from the UI's own door: a real `dagster dev` with its daemon, asked over GraphQL."""
+"""Backfills from the UI's own door: a real `dagster dev` with its daemon, asked over GraphQL.
+
+Thirty small days on SQLite, one of them bad; three days of the demo with its model on PostgreSQL; and a run that is
+cancelled while its scoring processes work.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.read import read_day
+from profile_assets.profile.loading import default_profile
 from profile_assets.storage.published import published_days
 
-ROOT = Path(__file__).parents[2]
-
-LAUNCH = """
-mutation Launch($params: LaunchBackfillParams!) {
-  launchPartitionBackfill(backfillParams: $params) {
-    __typename
-    ... on LaunchBackfillSuccess { backfillId }
-    ... on PythonError { message }
-  }
-}
-"""
-STATUS = (
-    "query Status($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"
-)
-RUNS = "query Runs { runsOrError { ... on Runs { results { runId status jobName tags { key value } } } } }"
+HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
+FORKED = "run_launcher: {module: forked_runs, class: ForkedRuns}\n"
+DAILY = ("raw_users", "user_shards", "user_scores", "feature_store_export")
 
 
-def wait_for(what: str, ask: Callable[[], Any], timeout_s: float = 600.0) -> Any:
-    """Ask until the answer is not None."""
-    give_up = time.monotonic() + timeout_s
-    while time.monotonic() < give_up:
-        answer = ask()
-        if answer is not None:
-            return answer
-        time.sleep(0.5)
-    raise AssertionError(f"{what}: no answer within {timeout_s} s")
+def day_runs(ui: Any) -> dict[str, list[dict[str, Any]]]:
+    """The runs of each day."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for run in ui.runs():
+        if "dagster/partition" in run["tags"]:
+            found.setdefault(run["tags"]["dagster/partition"], []).append(run)
+    return found
 
 
-class Ui:
-    """A running `dagster dev`."""
-
-    def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}"
-
-    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
-        body = json.dumps({"query": query, "variables": variables}).encode()
-        request = urllib.request.Request(f"{self.address}/graphql", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            value = json.load(answer)
-        assert "errors" not in value, value
-        return value["data"]
-
-    def is_up(self) -> bool | None:
-        with contextlib.suppress(OSError):
-            return bool(self.ask("query { repositoriesOrError { ... on RepositoryConnection { nodes { name } } } }"))
-        return None
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def stop(server: subprocess.Popen[bytes]) -> None:
-    """End the server and what it started: asked first, then by force, so that nothing outlives the test."""
-    os.killpg(server.pid, signal.SIGTERM)
-    try:
-        server.wait(timeout=60)
-    except subprocess.TimeoutExpired:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-
-
-@pytest.fixture
-def ui(fresh_world: Any) -> Iterator[Ui]:
-    """`dagster dev` as a user starts it: in a folder with the repository's two files, on a state of its own."""
-    home, port = fresh_world.deployment.root, free_port()
-    for name in ("dagster.yaml", "workspace.yaml"):
-        shutil.copy(ROOT / name, home / name)
-    (home / "data").mkdir()
-    with (home / "dev.log").open("w") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(port)],
-            cwd=home,
-            env={**os.environ, "PROFILE_DATA": str(home)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            # A suite that runs in the background ignores SIGINT, and so would what `dagster dev` stops by it.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-        try:
-            running = Ui(port)
-            wait_for("dagster dev", running.is_up)
-            yield running
-        finally:
-            stop(server)
-
-
-@pytest.mark.timeout(1200)
-def test_three_days_with_everything_selected_are_one_run_a_day_and_one_for_the_model(ui: Ui, fresh_world: Any):
-    layout, days = fresh_world.deployment.layout, fresh_world.days
-    names = ("raw_users", "user_shards", "user_scores", "feature_store_export", "model_bundle")
-    params = {
-        "assetSelection": [{"path": [layout.name, name]} for name in names],
-        "partitionNames": [str(day) for day in days],
-        "fromFailure": False,
+@pytest.mark.timeout(900)
+def test_thirty_days_on_sqlite_one_of_them_bad_and_then_only_what_failed(small_world: Any, dagster_dev: Any):
+    home, layout = small_world.root, small_world.deployment.layout
+    days = small_world.write_days(30)
+    bad = days[12]
+    small_world.source(bad).write_text("account,balance,country\n1,x,DE\n")
+    ui = dagster_dev(home, more=FORKED, PROFILE_CONFIG=str(small_world.profile), PYTHONPATH=f"{HERE}:{ROOT}")
+    first = ui.backfill(layout.name, DAILY, days)
+    assert ui.end_of(first) == "COMPLETED_FAILED"
+    assert published_days(layout) == [day for day in days if day != bad]
+    assert {day: [run["status"] for run in runs] for day, runs in day_runs(ui).items()} == {
+        str(day): ["FAILURE" if day == bad else "SUCCESS"] for day in days
     }
-    launched = ui.ask(LAUNCH, params=params)["launchPartitionBackfill"]
-    assert launched["__typename"] == "LaunchBackfillSuccess", launched
+    small_world.write_day(bad)
+    assert ui.end_of(ui.failed_and_missing_again(first)) == "COMPLETED_SUCCESS"
+    runs = day_runs(ui)
+    assert {day for day, of_day in runs.items() if len(of_day) > 1} == {str(bad)}
+    assert runs[str(bad)][0]["status"] == "SUCCESS"
+    assert published_days(layout) == days
+    live = SqliteStore(layout).live()
+    assert live is not None
+    assert live.day == days[-1]
+    starts = sorted((run["startTime"], run["endTime"]) for of_day in runs.values() for run in of_day)
+    assert max(sum(start <= one < end for start, end in starts) for one, _ in starts) <= 2
+    logs = [home / "dev.log", *(home / "data").rglob("*.err"), *(home / "data").rglob("*.out")]
+    assert [path for path in logs if "database is locked" in path.read_text(errors="replace")] == []
 
-    def ended() -> str | None:
-        status = ui.ask(STATUS, id=launched["backfillId"])["partitionBackfillOrError"]["status"]
-        return status if status.startswith(("COMPLETED", "FAILED", "CANCELED")) else None
 
-    assert wait_for("the backfill", ended) == "COMPLETED_SUCCESS"
-    runs = ui.ask(RUNS)["runsOrError"]["results"]
-    partitions = sorted(tag["value"] for run in runs for tag in run["tags"] if tag["key"] == "dagster/partition")
+@pytest.mark.service("postgres")
+@pytest.mark.timeout(900)
+def test_three_days_with_everything_selected_on_postgres_and_a_run_that_is_cancelled(
+    fresh_world: Any, dagster_dev: Any, postgres: str, tmp_path: Path
+):
+    """One run a day, and one for the model. Then a day is cancelled as its scoring processes start."""
+    layout, days = fresh_world.deployment.layout, fresh_world.days
+    profile = tmp_path / "with_workers.toml"
+    profile.write_text(default_profile().read_text() + "\n[scoring]\nworkers = 2\n")
+    ui = dagster_dev(
+        layout.root, instance="deploy/dagster-postgres.yaml", DAGSTER_PG_URL=postgres, PROFILE_CONFIG=str(profile)
+    )
+    assert ui.end_of(ui.backfill(layout.name, (*DAILY, "model_bundle"), days)) == "COMPLETED_SUCCESS"
+    runs = ui.runs()
+    partitions = sorted(run["tags"]["dagster/partition"] for run in runs if "dagster/partition" in run["tags"])
     assert partitions == [str(day) for day in days]
     assert len(runs) == len(days) + 1, [(run["jobName"], run["status"]) for run in runs]
     assert {run["status"] for run in runs} == {"SUCCESS"}
     assert published_days(layout) == days
     assert [read_day(layout, day).num_rows for day in days] == [23_570] * 3
+
+    another = days[0] - dt.timedelta(days=1)
+    ui.backfill(layout.name, DAILY, [another])
+    workers = ui.wait_for("scoring processes", lambda: scoring_processes(home=layout.root) or None)
+    (run,) = day_runs(ui)[str(another)]
+    ui.terminate(run["runId"])
+
+    def status() -> str | None:
+        (now,) = day_runs(ui)[str(another)]
+        return now["status"] if now["status"] not in ("STARTED", "CANCELING") else None
+
+    assert ui.wait_for("the end of the run", status, timeout_s=30) == "CANCELED"
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert alive == []
+    (run,) = day_runs(ui)[str(another)]
+    assert run["tags"].get("dagster/will_retry") != "true"
+    assert another not in published_days(layout)
+
+
+def scoring_processes(*, home: Path) -> list[psutil.Process]:
+    """The scoring processes of runs that work on that folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        words, environment = process.info["cmdline"] or [], process.info["environ"] or {}
+        if environment.get("PROFILE_DATA") == str(home) and any("multiprocessing.spawn" in word for word in words):
+            found.append(process)
+    return found

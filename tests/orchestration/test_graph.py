@@ -87,6 +87,7 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_redo_restated",
         "purchase_30d_reconcile",
         "purchase_30d_reconcile_replace",
+        "purchase_30d_prune",
         "purchase_30d_arrivals",
     }
     schedules = {schedule.name: schedule for schedule in repository.schedule_defs}
@@ -95,6 +96,7 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_freshness_hourly": "5 * * * *",
         "purchase_30d_source_check_daily": "20 6 * * *",
         "purchase_30d_reconcile_weekly": "0 5 * * 1",
+        "purchase_30d_prune_daily": "40 12 * * *",
         "purchase_30d_arrivals_nightly": "30 0 * * *",
     }
     assert schedules["purchase_30d_nightly"].default_status == dg.DefaultScheduleStatus.STOPPED
@@ -133,6 +135,16 @@ def test_the_code_server_loads_neither_torch_nor_great_expectations():
     code = "import profile_assets.definitions, sys; print(sorted({'torch', 'great_expectations'} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
+
+
+def test_scoring_waits_for_a_gpu_unless_it_takes_none(tmp_path):
+    path = tmp_path / "p.toml"
+    for device, pools in (("auto", {"gpu"}), ("cuda", {"gpu"}), ("cpu", set())):
+        path.write_text(default_profile().read_text() + f'\n[scoring]\ndevice = "{device}"\n')
+        job = build_definitions(load_deployment(path, environment={})).resolve_job_def("purchase_30d_day")
+        found = {node.name.rpartition("__")[2]: node.definition.pool for node in job.nodes}
+        assert {pool for pool in found.values() if pool} == pools
+        assert found["raw_users"] is None
 
 
 def test_two_profiles_live_in_one_code_location(tmp_path):

@@ -5,9 +5,10 @@ import dagster as dg
 import pytest
 
 from profile_assets.errors import ContractError, LockedError, StorageError
-from profile_assets.orchestration.shell import RETRY_WAITS_S, check_results, dagster_errors, stop_if_failed, writing
+from profile_assets.orchestration.shell import TRANSIENT, check_results, dagster_errors, stop_if_failed, writing
+from profile_assets.profile import load_deployment
 from profile_assets.storage.atomic import locked
-from profile_assets.storage.layout import RAW_USERS, USER_SHARDS, Layout
+from profile_assets.storage.layout import RAW_USERS, USER_SHARDS
 from profile_assets.storage.verdicts import Outcome, Release, StageVerdict
 
 DAY = dt.date(2026, 1, 5)
@@ -29,14 +30,14 @@ def test_a_permanent_error_ends_the_run_with_its_remedy_and_no_retry():
     assert caught.value.description == "column a is gone -> bring it back"
 
 
-def test_a_transient_error_asks_for_two_retries(tmp_path: Path):
-    assert RETRY_WAITS_S == (60, 600)
+def attempts_of(tmp_path: Path, waits: tuple[float, ...]) -> tuple[list[int], dg.ExecuteInProcessResult]:
+    """The attempts at a step whose disk is away for good, and its run."""
     attempts = []
 
     @dg.op
     def away(context: dg.OpExecutionContext) -> None:
         attempts.append(context.retry_number)
-        with dagster_errors(context, retry_waits_s=(0, 0)):
+        with dagster_errors(context, retry_waits_s=waits):
             raise StorageError("the disk is away", remedy="wait")
 
     @dg.job(executor_def=dg.in_process_executor)
@@ -44,8 +45,22 @@ def test_a_transient_error_asks_for_two_retries(tmp_path: Path):
         away()
 
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        assert not one.execute_in_process(raise_on_error=False, instance=instance).success
-    assert attempts == [0, 1, 2]
+        return attempts, one.execute_in_process(raise_on_error=False, instance=instance)
+
+
+def test_transient_errors_are_retried_twice_after_one_and_ten_minutes_by_default():
+    assert load_deployment(environment={}).retry_waits_s == (60, 600)
+
+
+@pytest.mark.parametrize("waits", [(), (0,), (0, 0)])
+def test_a_transient_error_is_retried_as_often_as_there_are_waits(tmp_path: Path, waits):
+    attempts, result = attempts_of(tmp_path, waits)
+    assert attempts == list(range(len(waits) + 1))
+    assert not result.success
+    (failure,) = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    said = failure.user_failure_data
+    assert said.description == f"the disk is away -> wait; tried {len(waits) + 1} of {len(waits) + 1} times"
+    assert TRANSIENT in said.metadata
 
 
 def test_an_error_that_nobody_expected_is_left_alone():
@@ -54,8 +69,9 @@ def test_an_error_that_nobody_expected_is_left_alone():
 
 
 def test_the_writer_of_a_day_is_alone(tmp_path: Path):
-    layout, context = Layout(root=tmp_path, name="risk"), dg.build_asset_context()
-    with writing(context, layout, USER_SHARDS, DAY, reading=[RAW_USERS]):
+    deployment = load_deployment(environment={"PROFILE_DATA": str(tmp_path)})
+    layout, context = deployment.layout, dg.build_asset_context()
+    with writing(context, deployment, USER_SHARDS, DAY, reading=[RAW_USERS]):
         for stage in (USER_SHARDS, RAW_USERS):
             with pytest.raises(LockedError), locked(layout.day_lock(stage, DAY), what=stage, wait_s=0):
                 pass

@@ -18,7 +18,7 @@ from profile_assets.scoring.day import ShardDone, score_day
 from profile_assets.scoring.engines.here import score_here
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.scoring.shard import ShardResult, ShardTask
-from profile_assets.scoring.tuning import find_rows, knee, settled
+from profile_assets.scoring.tuning import find_rows, knee, largest, settled
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.records import Manifest
 
@@ -108,3 +108,20 @@ def test_a_day_says_which_shards_were_scored_in_smaller_batches(
     staged = score_day(layout, day, bundle_path, settings, progress=told.append, engine=short_of_memory)
     assert [one.halved_to for one in told] == [None, 256]
     assert staged.manifest.notes["batch_rows"] == [256, 512]
+
+
+def test_a_largest_shape_bounds_what_is_looked_for_and_what_is_used(bundle_path: Path, tmp_path: Path) -> None:
+    layout, asked = Layout(root=tmp_path, name="p"), []
+
+    def find(_: Path, settings: ScoringSettings) -> int:
+        asked.append(largest(settings))
+        return min(8192, largest(settings))
+
+    def rows(limit: int | None) -> int:
+        return settled(layout, bundle_path, dataclasses.replace(FINDING, max_batch_rows=limit), find=find).batch_rows
+
+    assert (rows(1024), rows(1024)) == (1024, 1024)
+    assert asked == [1024]
+    assert rows(None) == 8192  # more is allowed now, and was not looked for before
+    assert rows(2048) == 2048
+    assert asked == [1024, 4_194_304]

@@ -1,0 +1,107 @@
+"""`profile-assets backfill`: many days in one process, one Dagster run a day, the model loaded once.
+
+Days that are published already are left alone, so that the same command again takes up what failed or is missing. A day
+that fails holds up no other; whoever stops the command stops all of it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from profile_assets.errors import DataError, ProfileAssetsError, ProfileError, StorageError
+from profile_assets.profile import Deployment, load_deployment
+from profile_assets.storage.published import published_days, read_part_record
+
+if TYPE_CHECKING:  # it brings Dagster
+    from profile_assets.orchestration.launch import Session
+
+ONE_DAY = dt.timedelta(days=1)
+_SPEED_OF_S = 6 * 3600  # a day may take many minutes, and its speed is still the one to reckon with
+console = Console(highlight=False)
+
+
+def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
+    """Each day of a range, oldest first; days that are published are skipped unless `again`.
+
+    An error that says what to do where any day failed, once all were tried.
+    """
+    deployment = load_deployment()
+    days = _wanted(deployment, first, last, again=again)
+    if not days:
+        console.print(f"[green]✓[/] {first} to {last}: published already")
+        return
+    from profile_assets.orchestration.launch import session
+
+    with session(deployment) as runs, _progress() as bar:
+        failed = _score_all(runs, days, bar)
+        runs.judge_freshness()
+    if len(failed) == 1:
+        raise next(iter(failed.values()))
+    if failed:
+        named = ", ".join(map(str, failed))
+        error = next(iter(failed.values()))
+        raise DataError(
+            f"{len(failed)} of {len(days)} days failed ({named}); the first: {error.what}",
+            remedy=f"{error.remedy}; the same command takes up the days that failed",
+        )
+
+
+def _score_all(runs: Session, days: Sequence[dt.date], bar: Progress) -> dict[dt.date, ProfileAssetsError]:
+    """Run every day; gives those that failed. KeyboardInterrupt where somebody stops the command."""
+    failed: dict[dt.date, ProfileAssetsError] = {}
+    task, began = bar.add_task("", total=len(days)), time.monotonic()
+    for done, day in enumerate(days):
+        bar.update(task, description=f"scoring {day}")
+        try:
+            runs.score(day)
+        except (DataError, StorageError) as error:  # the other days go on
+            failed[day] = error
+            bar.console.print(f"[red]✗[/] {day}: {escape(error.what)}")
+        except KeyboardInterrupt:
+            bar.console.print(
+                f"[red]✗[/] interrupted while scoring {day}; {done} of {len(days)} days are done. "
+                "The same command goes on where it stopped"
+            )
+            raise
+        else:
+            told = f"{_rows(runs.deployment, day):,} users published"
+            bar.console.print(f"[green]✓[/] {day}: {told}{_time_left(done + 1, len(days), time.monotonic() - began)}")
+        bar.advance(task)
+    return failed
+
+
+def _time_left(done: int, total: int, seconds: float) -> str:
+    """`; 4 of 30, about 12 min left`; nothing for the last day."""
+    if done == total:
+        return ""
+    left = seconds / done * (total - done)
+    about = f"{left:.0f} s" if left < 90 else f"{left / 60:.0f} min" if left < 5400 else f"{left / 3600:.1f} h"
+    return f"; {done} of {total}, about {about} left"
+
+
+def _wanted(deployment: Deployment, first: dt.date, last: dt.date, *, again: bool) -> list[dt.date]:
+    start, newest = deployment.profile.start_day, deployment.today() - ONE_DAY
+    if first < start or last > newest or first > last:
+        raise ProfileError(f"{first} to {last} is not within {start} to {newest}", remedy="choose days in that range")
+    published = set() if again else set(published_days(deployment.layout))
+    days = (first + n * ONE_DAY for n in range((last - first).days + 1))
+    return [day for day in days if day not in published]
+
+
+def _rows(deployment: Deployment, day: dt.date) -> int:
+    record = read_part_record(deployment.layout, day)
+    if record is None:
+        raise ProfileError(f"{day} is not published", remedy=f"run `profile-assets backfill {day} {day}`")
+    return record.rows
+
+
+def _progress() -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=console, transient=True, speed_estimate_period=_SPEED_OF_S)

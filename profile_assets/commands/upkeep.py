@@ -1,0 +1,148 @@
+"""The commands that keep things in order, as tables for people: status, verify, prune."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter
+
+from rich.console import Console
+from rich.table import Table
+
+from profile_assets.errors import ProfileError
+from profile_assets.feature_store.versions import OnlineStore
+from profile_assets.profile import Deployment, load_deployment
+from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
+from profile_assets.upkeep.days import DayState, StageState, day_states
+from profile_assets.upkeep.prune import Pruning
+from profile_assets.upkeep.verify import DayProof, verify_day
+
+ONE_DAY = dt.timedelta(days=1)
+_MARKS = {"right": "[green]✓[/]", "wrong": "[red]✗[/]", "pruned": "[dim]–[/]", "none": "[dim]·[/]"}
+console = Console(highlight=False)
+
+
+def status(days: int, *, as_json: bool) -> None:
+    """The newest days up to yesterday, oldest first."""
+    deployment = load_deployment()
+    newest = deployment.today() - ONE_DAY
+    first = max(deployment.profile.start_day, newest - (days - 1) * ONE_DAY)
+    states = day_states(deployment.layout, [first + n * ONE_DAY for n in range((newest - first).days + 1)])
+    if as_json:
+        console.print_json(json.dumps([state.to_json() for state in states]))
+        return
+    now = dt.datetime.now(dt.UTC)
+    table = Table(title=f"{deployment.profile.name}: {deployment.layout.home}", title_justify="left")
+    for column in ("day", "raw", "shards", "scores", "verdict", "offline", "online", "bundle", "age", "locked by"):
+        table.add_column(column, justify="right" if column in ("raw", "shards", "scores", "age") else "left")
+    for state in states:
+        table.add_row(*_cells(state, now))
+    console.print(table)
+    for state in states:
+        for line in _remarks(state):
+            console.print(f"{state.day}: {line}", markup=False)
+
+
+def verify(first: dt.date, last: dt.date) -> bool:
+    """Print what was found of each day; whether all of it is right."""
+    if last < first:
+        raise ProfileError(f"{first} to {last} is no range of days", remedy="give the earlier day first")
+    deployment = load_deployment()
+    online, is_right = _online(deployment), True
+    for n in range((last - first).days + 1):
+        with console.status(f"reading {first + n * ONE_DAY} ..."):
+            proof = verify_day(deployment.layout, first + n * ONE_DAY, online=online)
+        _print_proof(proof)
+        is_right = is_right and proof.is_right
+    return is_right
+
+
+def prune(*, dry_run: bool) -> None:
+    """Remove what is old, or say what is. Days that a run works on are asked of Dagster."""
+    from profile_assets.orchestration.pruning import prune_now, what_would_go
+
+    deployment = load_deployment()
+    with console.status("looking for what is old ..."):
+        done = what_would_go(deployment) if dry_run else prune_now(deployment)
+    _print_pruning(done, "would go" if dry_run else "gone")
+
+
+def _cells(state: DayState, now: dt.datetime) -> list[str]:
+    stages = [_stage_cell(state.stages[stage]) for stage in (RAW_USERS, USER_SHARDS, USER_SCORES)]
+    verdict = {"passed": "[green]passed[/]", "stopped": "[red]stopped[/]"}.get(state.verdict, _plain(state.verdict))
+    if state.released and state.verdict == "passed":
+        verdict = "[yellow]released[/]"
+    offline = "[yellow]withdrawn[/]" if state.withdrawn is not None else _target_cell(state.offline)
+    age = "" if state.published_at is None or state.withdrawn is not None else _ago(now - state.published_at)
+    held = ", ".join(f"{what}: {who}" for what, who in state.locks.items())
+    return [str(state.day), *stages, verdict, offline, _target_cell(state.online), state.bundle_id or "", age, held]
+
+
+def _stage_cell(stage: StageState) -> str:
+    if stage.presence == "there":
+        return f"{stage.rows:,}"
+    if stage.presence == "pruned":
+        return f"[dim]{stage.rows:,} pruned[/]"
+    return {"none": "—", "staged": "[yellow]staged[/]"}.get(stage.presence, f"[red]{stage.presence}[/]")
+
+
+def _target_cell(state: str) -> str:
+    colour = {"done": "green", "pending": "yellow", "damaged": "red"}.get(state)
+    return _plain(state) if colour is None else f"[{colour}]{state}[/]"
+
+
+def _plain(state: str) -> str:
+    return "—" if state == "none" else state
+
+
+def _ago(age: dt.timedelta) -> str:
+    """`3 d`, `5 h` or `12 min`, whichever says most."""
+    minutes = max(0, int(age.total_seconds() // 60))
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} d"
+
+
+def _remarks(state: DayState) -> list[str]:
+    """What a person has to know or do about a day."""
+    remarks = [f"withdrawn: {state.withdrawn}"] if state.withdrawn is not None else []
+    if state.stopped_by:
+        remarks.append(f"stopped by {', '.join(state.stopped_by)}")
+    if state.released:
+        remarks.append(f"released: {', '.join(state.released)}")
+    if state.pending and state.withdrawn is None:
+        note = f" ({state.online_note})" if state.online_note else ""
+        remarks.append(f"pending: {', '.join(state.pending)}{note}; profile-assets publish {state.day}")
+    damaged = [name for name, stage in state.stages.items() if stage.presence == "damaged"]
+    damaged += [name for name in ("verdict", "offline") if getattr(state, name) == "damaged"]
+    if damaged:
+        remarks.append(f"damaged: {', '.join(damaged)}; profile-assets verify {state.day}")
+    return remarks
+
+
+def _print_proof(proof: DayProof) -> None:
+    console.print(f"{proof.day}  {'[green]right[/]' if proof.is_right else '[red]wrong[/]'}")
+    for finding in proof.findings:
+        if finding.state != "none" or finding.detail:
+            word = "pruned: " if finding.state == "pruned" else ""
+            console.print(f"  {_MARKS[finding.state]} {finding.part:<12} ", end="")
+            console.print(f"{word}{finding.detail}", markup=False, soft_wrap=True)
+
+
+def _print_pruning(done: Pruning, word: str) -> None:
+    stages: Counter[str] = Counter()
+    for removal in done.removals:
+        console.print(f"{word}: {removal.path} ({removal.size_bytes / 1e6:,.1f} MB)", markup=False, soft_wrap=True)
+        stages[removal.stage] += 1
+    for day, why in done.kept.items():
+        console.print(f"kept: {day}: {why}", markup=False, soft_wrap=True)
+    told = ", ".join(f"{count} of {stage}" for stage, count in sorted(stages.items())) or "nothing"
+    console.print(f"[green]✓[/] {word}: {told}; {done.size_bytes / 1e6:,.1f} MB")
+
+
+def _online(deployment: Deployment) -> OnlineStore | None:
+    if deployment.export.online is None:
+        return None
+    from profile_assets.feature_store.online import open_online
+
+    return open_online(deployment.layout, deployment.export.online)

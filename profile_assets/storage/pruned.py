@@ -1,0 +1,50 @@
+"""Data of a stage that was removed because it is old. Its manifest stays: what it was is still known.
+
+The mark is written before anything is removed, so that a removal which died half way reads as what it is. Whoever
+makes the stage again replaces the folder, mark included; whoever finds all its data still there takes the mark off.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+from profile_assets.errors import CorruptError
+from profile_assets.storage import atomic
+from profile_assets.storage.layout import MANIFEST_FILE, Layout
+from profile_assets.storage.records import FORMAT, read_json
+
+MARK_FILE = "pruned.json"
+
+
+def pruned_at(folder: Path) -> dt.datetime | None:
+    """When the data of a committed stage was removed, in UTC; None where it was not."""
+    path = folder / MARK_FILE
+    if not path.exists():
+        return None
+    try:
+        return dt.datetime.fromisoformat(read_json(path)["at"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptError(f"{path} lacks or bends {error}", remedy="remove it and run its day again") from error
+
+
+def remove_data(layout: Layout, stage: str, day: dt.date, *, now: dt.datetime) -> None:
+    """Remove everything of a committed stage but its manifest; the caller holds its lock."""
+    folder = layout.stage(stage, day)
+    if pruned_at(folder) is None:
+        mark = {"format": FORMAT, "at": now.isoformat(timespec="seconds")}
+        atomic.write_json(folder / MARK_FILE, mark, staging=layout.scratch("records"))
+    with atomic.disk_errors("cannot remove", folder):
+        for path in data_files(folder):
+            path.unlink()
+        atomic.fsync_path(folder)
+
+
+def data_files(folder: Path) -> list[Path]:
+    """The files of a stage beside its manifest and the mark."""
+    return [path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in (MANIFEST_FILE, MARK_FILE)]
+
+
+def unmark(folder: Path) -> None:
+    """The data is there after all: the removal died before it removed anything, and somebody has use for it."""
+    atomic.remove_file(folder / MARK_FILE)

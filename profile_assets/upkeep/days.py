@@ -1,0 +1,153 @@
+"""Where each day stands, as its records say: quick enough for a look, and never stopped by one damaged record.
+
+Whether the data is what the records say is `verify`'s to find out.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from profile_assets.errors import ProfileAssetsError
+from profile_assets.storage.holders import Holder, holder
+from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.pruned import pruned_at
+from profile_assets.storage.published import OFFLINE, ONLINE, PublishRecord, TargetState, published_days, read_record
+from profile_assets.storage.stages import current
+from profile_assets.storage.verdicts import Verdict, read_verdict
+from profile_assets.storage.withdrawals import withdrawn_days
+
+SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
+LOCKS = (*SOURCES, "publish", "verdict")
+
+Presence = Literal["there", "staged", "pruned", "damaged", "none"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageState:
+    """One stage of a day: `staged` where data waits for a mended check or a rerun; rows as far as they are known."""
+
+    presence: Presence
+    rows: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DayState:
+    """One day. `verdict` is "passed", "stopped", "damaged" or "none"; `stopped_by` names the checks.
+
+    `offline` and `online` are states of the publish record, "damaged" or "none"; `published_at` in UTC; `withdrawn` is
+    the reason; `locks` maps what is locked to its holder.
+    """
+
+    day: dt.date
+    stages: Mapping[str, StageState]
+    bundle_id: str | None
+    verdict: str
+    stopped_by: tuple[str, ...]
+    released: tuple[str, ...]
+    offline: str
+    online: str
+    online_note: str
+    published_at: dt.datetime | None
+    withdrawn: str | None
+    locks: Mapping[str, Holder]
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The targets that still lack the day."""
+        return tuple(name for name, state in ((OFFLINE, self.offline), (ONLINE, self.online)) if state == "pending")
+
+    def to_json(self) -> dict[str, Any]:
+        stages = {name: {"state": one.presence, "rows": one.rows} for name, one in self.stages.items()}
+        locks = {what: {"pid": one.pid, "is_alive": one.is_alive} for what, one in self.locks.items()}
+        return {
+            "day": self.day.isoformat(),
+            "stages": stages,
+            "bundle_id": self.bundle_id,
+            "verdict": self.verdict,
+            "stopped_by": list(self.stopped_by),
+            "released": list(self.released),
+            "offline": self.offline,
+            "online": self.online,
+            "online_note": self.online_note,
+            "published_at": None if self.published_at is None else self.published_at.isoformat(),
+            "withdrawn": self.withdrawn,
+            "pending": list(self.pending),
+            "locks": locks,
+        }
+
+
+def day_states(layout: Layout, days: Iterable[dt.date]) -> list[DayState]:
+    """The states of some days, in their order."""
+    seen = frozenset(published_days(layout))
+    withdrawn = _readable(lambda: withdrawn_days(layout)) or {}
+    return [_day_state(layout, day, is_seen=day in seen, withdrawn=withdrawn.get(day)) for day in days]
+
+
+def _day_state(layout: Layout, day: dt.date, *, is_seen: bool, withdrawn: str | None) -> DayState:
+    record, is_record_damaged = _read(lambda: read_record(layout, day))
+    verdict, is_verdict_damaged = _read(lambda: read_verdict(layout, day))
+    scores = _readable(lambda: current(layout, USER_SCORES, day))
+    stopping = [] if verdict is None else [one.check for stage in verdict.stages.values() for one in stage.stopping]
+    online = None if record is None else record.targets.get(ONLINE)
+    return DayState(
+        day=day,
+        stages={stage: _stage_state(layout, stage, day) for stage in SOURCES},
+        bundle_id=record.bundle_id if record is not None else None if scores is None else scores.facts.get("bundle_id"),
+        verdict="damaged" if is_verdict_damaged else _verdict(verdict, stopping),
+        stopped_by=tuple(stopping),
+        released=() if verdict is None else tuple(_released(verdict)),
+        offline="damaged" if is_record_damaged else _offline(record, is_seen=is_seen),
+        online="damaged" if is_record_damaged else "none" if online is None else online.state,
+        online_note="" if online is None else online.note,
+        published_at=None if record is None or OFFLINE not in record.targets else record.published_at,
+        withdrawn=withdrawn,
+        locks={what: found for what in LOCKS if (found := holder(layout.day_lock(what, day))) is not None},
+    )
+
+
+def _stage_state(layout: Layout, stage: str, day: dt.date) -> StageState:
+    manifest, is_damaged = _read(lambda: current(layout, stage, day))
+    if is_damaged:
+        return StageState(presence="damaged")
+    if manifest is not None:
+        removed, _ = _read(lambda: pruned_at(layout.stage(stage, day)))
+        return StageState(presence="there" if removed is None else "pruned", rows=manifest.rows)
+    is_staged = layout.staging(stage, day).exists()
+    return StageState(presence="staged" if is_staged else "none")
+
+
+def _verdict(verdict: Verdict | None, stopping: list[str]) -> str:
+    if verdict is None or not verdict.stages:
+        return "none"
+    return "stopped" if stopping else "passed"
+
+
+def _released(verdict: Verdict) -> list[str]:
+    stages = verdict.stages.values()
+    return [one.check for stage in stages for one in stage.outcomes if stage.release(one.check) is not None]
+
+
+def _offline(record: PublishRecord | None, *, is_seen: bool) -> str:
+    """The table itself decides: a record may be behind it after a crash."""
+    target: TargetState | None = None if record is None else record.targets.get(OFFLINE)
+    if is_seen:
+        return "done"
+    if target is None:
+        return "none"
+    return "damaged" if target.state == "done" else target.state
+
+
+def _read(read: Callable[[], T]) -> tuple[T | None, bool]:
+    """What was read, and whether it is damaged."""
+    try:
+        return read(), False
+    except ProfileAssetsError:
+        return None, True
+
+
+def _readable(read: Callable[[], T]) -> T | None:
+    return _read(read)[0]

@@ -1,0 +1,87 @@
+"""Runs that have no process any more are ended by whoever comes next; those that have one are left alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+
+from profile_assets.orchestration.in_progress import (
+    PROCESS_TAG,
+    days_in_progress,
+    end_dead_runs,
+    is_gone,
+    this_process,
+)
+
+
+@dg.op(pool="gpu")
+def nothing() -> None: ...
+
+
+@dg.job
+def job() -> None:
+    nothing()
+
+
+@pytest.fixture
+def instance(tmp_path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+        yield made
+
+
+def run_of(instance: dg.DagsterInstance, process: str | None, status=dg.DagsterRunStatus.STARTED, **tags: str) -> str:
+    tags = tags if process is None else {**tags, PROCESS_TAG: process}
+    return instance.create_run_for_job(job, tags=tags, status=status).run_id
+
+
+def dead_process() -> str:
+    """The name that a process had which has ended."""
+    code = "from profile_assets.orchestration.in_progress import this_process; print(this_process())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_process_is_known_by_more_than_its_number():
+    mine = this_process()
+    assert not is_gone(mine)
+    pid, began, host = mine.split("-", 2)
+    assert is_gone(f"{pid}-{int(began) + 1}-{host}")  # the number was given away again
+    assert not is_gone(f"999999999-{began}-another machine")
+    assert is_gone(f"999999999-{began}-{host}")
+    assert is_gone(dead_process())
+
+
+def test_a_process_that_ended_and_is_not_waited_for_is_gone():
+    code = "from profile_assets.orchestration.in_progress import this_process; print(this_process(), flush=True)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        process = child.stdout.read().strip()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert is_gone(process)
+
+
+def test_runs_without_a_process_are_failed_or_cancelled_and_give_their_slots_back(instance):
+    instance.event_log_storage.set_concurrency_slots("gpu", 1)
+    gone = dead_process()
+    dead = run_of(instance, gone)
+    cancelled = run_of(instance, gone, dg.DagsterRunStatus.CANCELING)
+    alive, launched = run_of(instance, this_process()), run_of(instance, None)
+    assert instance.event_log_storage.claim_concurrency_slot("gpu", dead, "nothing").is_claimed
+    assert set(end_dead_runs(instance)) == {dead, cancelled}
+    assert instance.get_run_by_id(dead).status == dg.DagsterRunStatus.FAILURE
+    assert instance.get_run_by_id(cancelled).status == dg.DagsterRunStatus.CANCELED
+    assert {instance.get_run_by_id(run).status for run in (alive, launched)} == {dg.DagsterRunStatus.STARTED}
+    assert instance.event_log_storage.claim_concurrency_slot("gpu", alive, "nothing").is_claimed
+    assert end_dead_runs(instance) == []
+
+
+def test_the_days_that_runs_work_on(instance):
+    run = run_of(instance, None, dg.DagsterRunStatus.STARTING, **{"dagster/partition": "2026-01-05"})
+    run_of(instance, None, dg.DagsterRunStatus.SUCCESS, **{"dagster/partition": "2026-01-06"})
+    run_of(instance, None, **{"dagster/partition": "Europe"})
+    assert days_in_progress(instance) == {dt.date(2026, 1, 5): run[:8]}

@@ -1,0 +1,105 @@
+"""Days as they lie on the disk, landed, dealt, scored, judged and published, without Dagster."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+from profile_assets.feature_store.publish import publish
+from profile_assets.feature_store.settings import ExportSettings, OnlineSettings
+from profile_assets.storage.keys import KeySet
+from profile_assets.storage.layout import (
+    QUARANTINE_FILE,
+    RAW_USERS,
+    USER_SCORES,
+    USER_SHARDS,
+    USERS_FILE,
+    Layout,
+    shard_file,
+)
+from profile_assets.storage.parquet import ParquetSink
+from profile_assets.storage.records import Manifest
+from profile_assets.storage.stages import commit, describe, seal
+from profile_assets.storage.verdicts import CHECKS, Outcome, StageVerdict, record
+from profile_assets.users.quarantine import SCHEMA
+
+NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+TODAY = NOW.date()
+SHARDS = [shard_file(0, 2), shard_file(1, 2)]
+NULL_RATES = ({"column": "age", "shard": "day", "measure": "null_rate", "observed": 0.25},)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Days:
+    """Makes days of a few users each."""
+
+    layout: Layout
+
+    def stage(self, stage, day, tables, made_from, **facts) -> Manifest:
+        folder = self.layout.staging(stage, day)
+        folder.mkdir(parents=True)
+        for name, table in tables.items():
+            with ParquetSink(folder / name, table.schema) as sink:
+                sink.write(table)
+        files = tuple(describe(folder / name) for name in tables)
+        manifest = Manifest(stage=stage, day=day.isoformat(), files=files, made_from=made_from, facts=facts)
+        return commit(self.layout, day, seal(self.layout, day, manifest))
+
+    def run(self, day, ids=("a", "b", "c"), *, result="pass") -> None:
+        """Everything up to the publication, each check with that result."""
+        self.layout.quarantine(day).mkdir(parents=True, exist_ok=True)
+        with ParquetSink(self.layout.quarantine(day) / QUARANTINE_FILE, SCHEMA):
+            pass
+        users = pa.table({"user_id": pa.array(ids, pa.string())})
+        scores = users.append_column("score", pa.array([n / 100 for n in range(len(ids))], pa.float32()))
+        scores = scores.append_column("bundle_id", pa.array(["b-1"] * len(ids)).dictionary_encode())
+        aside = {"quarantined": 0, "quarantined_keys": KeySet().to_json()}
+        raw = self.stage(RAW_USERS, day, {USERS_FILE: users}, {}, **aside)
+        dealt = {name: users.take(pa.array(range(n, len(ids), 2), pa.int64())) for n, name in enumerate(SHARDS)}
+        shards = self.stage(USER_SHARDS, day, dealt, {RAW_USERS: raw.digest})
+        scored = {name: scores.take(pa.array(range(n, len(ids), 2), pa.int64())) for n, name in enumerate(SHARDS)}
+        last = self.stage(USER_SCORES, day, scored, {USER_SHARDS: shards.digest}, bundle_id="b-1")
+        for manifest in (raw, shards, last):
+            outcomes = tuple(
+                Outcome(check=name, result=result, detail="so", table=NULL_RATES if name == "null_rates" else ())
+                for name in CHECKS[manifest.stage]
+            )
+            record(self.layout, day, StageVerdict(stage=manifest.stage, digest=manifest.digest, outcomes=outcomes))
+
+    def publish(self, day, *, has_lookups=True, online=None) -> None:
+        export = ExportSettings(online=OnlineSettings() if has_lookups else None)
+        publish(self.layout, day, time_zone="UTC", clock=lambda: NOW, export=export, online=online)
+
+    def published(self, *days) -> None:
+        """Run and publish, in this order."""
+        for day in days:
+            self.run(day)
+            self.publish(day)
+
+
+def ago(days: int) -> dt.date:
+    """The day so many days before today."""
+    return TODAY - dt.timedelta(days=days)
+
+
+@pytest.fixture
+def layout(tmp_path) -> Layout:
+    return Layout(root=tmp_path, name="risk")
+
+
+@pytest.fixture
+def days(layout) -> Days:
+    return Days(layout=layout)
+
+
+@pytest.fixture
+def now() -> dt.datetime:
+    return NOW
+
+
+@pytest.fixture(name="ago")
+def ago_fixture():
+    return ago

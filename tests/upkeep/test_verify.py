@@ -1,0 +1,155 @@
+"""A day is proven from the bytes on disk, or what is wrong with it is named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from profile_assets.errors import StorageError
+from profile_assets.feature_store.online_sqlite import SqliteStore
+from profile_assets.feature_store.withdraw import withdraw
+from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS, USERS_FILE
+from profile_assets.storage.parquet import ParquetSink, read_footer
+from profile_assets.upkeep.prune import prune
+from profile_assets.upkeep.settings import Retention
+from profile_assets.upkeep.verify import verify_day
+
+DAY = dt.date(2026, 2, 27)
+
+
+@pytest.fixture
+def store(layout):
+    return SqliteStore(layout)
+
+
+def states(proof) -> dict[str, str]:
+    return {finding.part: finding.state for finding in proof.findings}
+
+
+def wrong(proof) -> dict[str, str]:
+    return {finding.part: finding.detail for finding in proof.findings if finding.state == "wrong"}
+
+
+def flip_last_byte(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_everything_of_a_published_day_is_right(days, layout, store):
+    days.published(DAY)
+    proof = verify_day(layout, DAY, online=store)
+    assert states(proof) == dict.fromkeys(
+        (RAW_USERS, USER_SHARDS, USER_SCORES, "quarantine", "links", "offline", "verdict", "origin", "online"), "right"
+    )
+    assert proof.is_right
+
+
+def test_a_day_that_was_never_run_is_not_right(layout):
+    assert wrong(verify_day(layout, DAY)) == {"day": f"there is nothing of {DAY}; it was never run"}
+
+
+@pytest.mark.parametrize("stage", [RAW_USERS, USER_SHARDS, USER_SCORES])
+def test_one_bit_of_any_file_is_found(days, layout, store, stage):
+    days.published(DAY)
+    path = sorted(layout.stage(stage, DAY).glob("*.parquet"))[-1]
+    flip_last_byte(path)
+    told = wrong(verify_day(layout, DAY, online=store))
+    assert f"{path.name} is not the file that its manifest describes" in told[stage]
+
+
+def test_a_file_too_few_and_one_too_many_are_found(days, layout):
+    days.published(DAY)
+    folder = layout.stage(USER_SHARDS, DAY)
+    first, last = sorted(folder.glob("*.parquet"))
+    last.rename(folder / "other.parquet")
+    told = wrong(verify_day(layout, DAY))[USER_SHARDS]
+    assert f"{last.name} is gone" in told
+    assert "other.parquet is not in its manifest" in told
+    assert first.name not in told
+
+
+def test_damage_in_the_table_the_quarantine_and_the_records_is_found(days, layout, store):
+    days.published(DAY)
+    flip_last_byte(layout.quarantine(DAY) / QUARANTINE_FILE)
+    part = layout.offline_part(DAY)
+    table = pq.ParquetFile(part).read()
+    scores = [0.5, *table["score"].to_pylist()[1:]]
+    changed = table.set_column(1, table.schema.field("score"), pa.array(scores, pa.float32()))
+    with ParquetSink(part, changed.schema, footer=read_footer(part)) as sink:
+        sink.write(changed)
+    told = wrong(verify_day(layout, DAY, online=store))
+    assert set(told) == {"quarantine", "origin", "online"}
+    assert told["origin"] == "the table has other scores than user_scores"
+    flip_last_byte(part)
+    assert "offline" in wrong(verify_day(layout, DAY, online=store))
+    layout.publish_record(DAY).write_text("{")
+    layout.verdict(DAY).write_text("{")
+    assert "cannot be read" in wrong(verify_day(layout, DAY))["offline"]
+
+
+def test_a_day_that_vanished_from_the_table_is_wrong_and_a_withdrawn_one_is_not(days, layout, now):
+    days.published(DAY)
+    layout.offline_part(DAY).rename(layout.root / "away")
+    assert "the table has no such day" in wrong(verify_day(layout, DAY))["offline"]
+    (layout.root / "away").rename(layout.offline_part(DAY))
+    withdraw(layout, DAY, why="in cents", by="ada", now=now)
+    proof = verify_day(layout, DAY)
+    assert proof.is_right
+    assert "withdrawn by ada: in cents" in [finding.detail for finding in proof.findings]
+
+
+def test_a_day_made_again_and_not_published_is_told_apart_from_what_readers_see(days, layout):
+    days.published(DAY)
+    days.run(DAY, ["a", "b", "x"])
+    told = wrong(verify_day(layout, DAY))
+    assert "readers see another raw_users, user_shards, user_scores" in told["origin"]
+
+
+def test_a_verdict_that_did_not_pass_is_told(days, layout):
+    days.published(DAY)
+    text = layout.verdict(DAY).read_text()
+    layout.verdict(DAY).write_text(text.replace('"result": "pass"', '"result": "fail"', 1))
+    assert "is not to be published" in wrong(verify_day(layout, DAY))["verdict"]
+
+
+def test_a_pruned_day_is_right_as_far_as_it_is_there(days, layout, store, now):
+    for back in (40, 2, 1):
+        days.published(now.date() - dt.timedelta(days=back))
+    old = now.date() - dt.timedelta(days=40)
+    prune(layout, Retention(), today=now.date(), now=now, busy={})
+    proof = verify_day(layout, old, online=store)
+    assert proof.is_right
+    found = states(proof)
+    assert {found[name] for name in (RAW_USERS, USER_SHARDS, USER_SCORES, "quarantine", "origin")} == {"pruned"}
+    assert found["offline"] == found["verdict"] == found["links"] == "right"
+
+
+def test_lookups_that_cannot_be_asked_are_not_called_right(days, layout):
+    class Away:
+        def live(self):
+            raise StorageError("it is away", remedy="wait")
+
+    days.published(DAY)
+    assert wrong(verify_day(layout, DAY, online=Away())) == {"online": "it is away -> wait"}
+
+
+def test_an_older_day_needs_no_lookups(days, layout, store):
+    earlier = DAY - dt.timedelta(days=1)
+    days.published(DAY, earlier)
+    proof = verify_day(layout, earlier, online=store)
+    assert proof.is_right
+    assert states(proof)["online"] == "none"
+
+
+def test_a_manifest_of_another_day_is_found(days, layout):
+    days.published(DAY)
+    path = layout.manifest(RAW_USERS, DAY)
+    value = json.loads(path.read_text())
+    path.write_text(json.dumps({**value, "day": "2026-01-01"}))
+    assert wrong(verify_day(layout, DAY))[RAW_USERS] == "its manifest is that of raw_users of 2026-01-01"
+    (layout.stage(RAW_USERS, DAY) / USERS_FILE).unlink()
