@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profile_assets.errors import DataError, GateError
+from profile_assets.errors import CorruptError, DataError, GateError
 from profile_assets.orchestration.parity import parity_outcomes, utc_now
 from profile_assets.orchestration.shell import stage_verdict
 from profile_assets.profile import Deployment
@@ -71,11 +71,19 @@ def carried_since(layout: Layout, day: dt.date) -> list[dt.date]:
     """The later published days that hold scores carried from this one, be it by way of others; oldest first."""
     tainted = {day}
     for later in published_days(layout):
-        scores = current(layout, USER_SCORES, later) if later > day else None
-        source = None if scores is None else scores.facts.get("carrying", {}).get("from")
-        if source is not None and dt.date.fromisoformat(source) in tainted:
+        if later > day and _carried_from(layout, later) in tainted:
             tainted.add(later)
     return sorted(tainted - {day})
+
+
+def _carried_from(layout: Layout, day: dt.date) -> dt.date | None:
+    """The day that a day's scores were carried from, as far as its manifest can be read."""
+    try:
+        scores = current(layout, USER_SCORES, day)
+    except CorruptError:  # that day is to be run again as it is
+        return None
+    source = None if scores is None else scores.facts.get("carrying", {}).get("from")
+    return None if source is None else dt.date.fromisoformat(source)
 
 
 def newest_published(layout: Layout) -> dt.date:
