@@ -6,7 +6,7 @@ Nothing is remembered here. A problem that stands is found again at every look; 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from profile_assets.alerts.alert import local
@@ -14,7 +14,7 @@ from profile_assets.alerts.settings import Kind, Severity
 from profile_assets.errors import CorruptError
 from profile_assets.quality.freshness import DueRule, Judgement, due_at
 from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, Layout
-from profile_assets.storage.outcomes import Outcome
+from profile_assets.storage.outcomes import UNRELEASABLE, Outcome
 from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
@@ -82,7 +82,7 @@ def _stopped(layout: Layout, day: dt.date) -> tuple[str, str] | None:
     if not found:
         return None
     stage, outcome = found[0]
-    return f"{stage} did not pass {outcome_in_words(outcome)}", gate_remedy(day, outcome.check)
+    return f"{stage} did not pass {outcome_in_words(outcome)}", gate_remedy(day, [outcome for _, outcome in found])
 
 
 def outcome_in_words(outcome: Outcome) -> str:
@@ -93,11 +93,16 @@ def outcome_in_words(outcome: Outcome) -> str:
     return f"{outcome.check}{result}: {told or outcome.detail}"
 
 
-def gate_remedy(day: dt.date, check: str) -> str:
-    """What to do about a day that a gate stopped."""
+def gate_remedy(day: dt.date, stopped: Sequence[Outcome]) -> str:
+    """What to do about a day that gates stopped; a release only where each of them would take one."""
+    mend = "mend the source or the limit and run the day again"
+    if any(one.result != "fail" or one.check in UNRELEASABLE for one in stopped):
+        return mend
+    check = stopped[0].check
+    others = f" (and so for {', '.join(one.check for one in stopped[1:])})" if stopped[1:] else ""
     return (
-        f"mend the source or the limit and run the day again; if the data is right all the same, "
-        f'`profile-assets release {day} --check {check} --why "..."` first'
+        f"{mend}; if the data is right all the same, "
+        f'`profile-assets release {day} --check {check} --why "..."` first{others}'
     )
 
 

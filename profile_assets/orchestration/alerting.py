@@ -163,4 +163,4 @@ def _gate(deployment: Deployment, day: dt.date | None, found: Failed) -> tuple[s
     stage = None if verdict is None else verdict.stages.get(found.gate)
     if stage is None or not stage.stopping:
         return None
-    return "; ".join(map(outcome_in_words, stage.stopping)), gate_remedy(day, stage.stopping[0].check)
+    return "; ".join(map(outcome_in_words, stage.stopping)), gate_remedy(day, stage.stopping)

@@ -20,7 +20,8 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
     home = Path(os.environ.get("DAGSTER_HOME") or Path.cwd())
     if not (home / "dagster.yaml").exists():
         raise ProfileError(
-            f"there is no dagster.yaml in {home}", remedy="go to the folder that has one, or set DAGSTER_HOME to it"
+            f"there is no dagster.yaml in {home}",
+            remedy="go to the folder that has one, or set DAGSTER_HOME to it; `profile-assets init` writes one",
         )
     with dg.DagsterInstance.from_config(str(home)) as instance:
         yield instance
