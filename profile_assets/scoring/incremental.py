@@ -24,6 +24,7 @@ from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.layout import USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import read_footer
+from profile_assets.storage.pruned import pruned_at
 from profile_assets.storage.published import PublishRecord, published_days, read_part_record
 from profile_assets.storage.records import Manifest
 from profile_assets.storage.stages import current, is_whole
@@ -166,9 +167,10 @@ def _inputs(layout: Layout, day: dt.date, scores: Manifest) -> Manifest | None:
     """The shards that these scores were made from, if they still lie there; they serve a look, and nothing else."""
     try:
         shards = current(layout, USER_SHARDS, day)
+        is_there = shards is not None and pruned_at(layout.stage(USER_SHARDS, day)) is None
     except CorruptError:
         return None
-    return shards if shards is not None and scores.made_from.get(USER_SHARDS) == shards.digest else None
+    return shards if is_there and shards and scores.made_from.get(USER_SHARDS) == shards.digest else None
 
 
 def _made_otherwise(layout: Layout, found: EarlierDay | str, made_by: str, settings: ScoringSettings) -> str | None:

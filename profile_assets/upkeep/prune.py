@@ -20,7 +20,7 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError, LockedError
 from profile_assets.storage import atomic
-from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.layout import RAW_USERS, RECONCILE, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.pruned import data_files, remove_data
 from profile_assets.storage.published import OFFLINE, ONLINE, published_days, read_record
 from profile_assets.upkeep.settings import Retention
@@ -117,7 +117,11 @@ def _remove(layout: Layout, removal: Removal, now: dt.datetime) -> None:
 def _old_stages(layout: Layout, retention: Retention, today: dt.date) -> list[Removal]:
     """Committed data that is past its retention, oldest day first."""
     found = []
-    for stage, keep_days in {**retention.of_stage, QUARANTINE: retention.raw_days}.items():
+    for stage, keep_days in {
+        **retention.of_stage,
+        QUARANTINE: retention.raw_days,
+        RECONCILE: retention.scores_days,
+    }.items():
         for folder in sorted((layout.home / stage).glob("day=*")):
             day = _day_of(folder)
             if day is not None and (today - day).days > keep_days and (files := data_files(folder)):

@@ -6,6 +6,7 @@ cancelled while its scoring processes work.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,9 @@ def test_three_days_with_everything_selected_on_postgres_and_a_run_that_is_cance
     layout, days = fresh_world.deployment.layout, fresh_world.days
     profile = tmp_path / "with_workers.toml"
     profile.write_text(default_profile().read_text() + "\n[scoring]\nworkers = 2\n")
+    url = postgres.replace("postgresql://", "postgresql+psycopg2://")
     ui = dagster_dev(
-        layout.root, instance="deploy/dagster-postgres.yaml", DAGSTER_PG_URL=postgres, PROFILE_CONFIG=str(profile)
+        layout.root, instance="deploy/dagster-postgres.yaml", DAGSTER_PG_URL=url, PROFILE_CONFIG=str(profile)
     )
     assert ui.end_of(ui.backfill(layout.name, (*DAILY, "model_bundle"), days)) == "COMPLETED_SUCCESS"
     runs = ui.runs()
@@ -102,8 +104,14 @@ def test_three_days_with_everything_selected_on_postgres_and_a_run_that_is_cance
 def scoring_processes(*, home: Path) -> list[psutil.Process]:
     """The scoring processes of runs that work on that folder."""
     found = []
-    for process in psutil.process_iter(["cmdline", "environ"]):
-        words, environment = process.info["cmdline"] or [], process.info["environ"] or {}
-        if environment.get("PROFILE_DATA") == str(home) and any("multiprocessing.spawn" in word for word in words):
-            found.append(process)
+    for process in psutil.process_iter(["environ"]):
+        with contextlib.suppress(psutil.Error):  # it ended while it was looked at
+            environment, parent = process.info["environ"] or {}, process.parent()
+            # The run is itself a spawned process, of the code server.
+            if environment.get("PROFILE_DATA") == str(home) and parent and is_spawned(parent) and is_spawned(process):
+                found.append(process)
     return found
+
+
+def is_spawned(process: psutil.Process) -> bool:
+    return any("multiprocessing.spawn" in word for word in process.cmdline())
