@@ -8,7 +8,6 @@ being written while it is read may be called wrong.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from profile_assets.storage.records import FileEntry, Manifest
 from profile_assets.storage.stages import ID_COLUMN, current, is_whole, keys_on_disk
 from profile_assets.storage.verdicts import read_verdict, require_passed
 from profile_assets.storage.withdrawals import withdrawal_of
-from profile_assets.storage.written import IdOrder
+from profile_assets.storage.written import ScoreOrder
 from profile_assets.users.quarantine import key_set_of_rows
 
 SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
@@ -207,13 +206,12 @@ def _origin(
     return "right", "every score is that of user_scores"
 
 
-def _content(paths: Sequence[Path]) -> tuple[tuple[int, bytes, bytes], bytes]:
-    """The ids in their order and the bits of their scores, through all the files."""
-    order, scores = IdOrder(), hashlib.sha256()
+def _content(paths: Sequence[Path]) -> str:
+    """The ids in their order and the bits of their scores, through all the files, as one digest."""
+    order = ScoreOrder()
     for batch in itertools.chain.from_iterable(iter_batches(path, columns=[ID_COLUMN, "score"]) for path in paths):
-        order.add(batch.column(ID_COLUMN))
-        scores.update(batch.column("score").to_numpy(zero_copy_only=False).tobytes())
-    return order.state, scores.digest()
+        order.add(batch.column(ID_COLUMN), batch.column("score"))
+    return order.digest
 
 
 def _online(layout: Layout, store: OnlineStore, told: PublishRecord, part: Path) -> tuple[State, str]:

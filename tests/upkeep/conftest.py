@@ -22,7 +22,7 @@ from profile_assets.storage.layout import (
 )
 from profile_assets.storage.parquet import ParquetSink
 from profile_assets.storage.records import Manifest
-from profile_assets.storage.stages import commit, describe, seal
+from profile_assets.storage.stages import commit, current, describe, seal
 from profile_assets.storage.verdicts import CHECKS, Outcome, StageVerdict, record
 from profile_assets.users.quarantine import SCHEMA
 
@@ -61,13 +61,18 @@ class Days:
         dealt = {name: users.take(pa.array(range(n, len(ids), 2), pa.int64())) for n, name in enumerate(SHARDS)}
         shards = self.stage(USER_SHARDS, day, dealt, {RAW_USERS: raw.digest})
         scored = {name: scores.take(pa.array(range(n, len(ids), 2), pa.int64())) for n, name in enumerate(SHARDS)}
-        last = self.stage(USER_SCORES, day, scored, {USER_SHARDS: shards.digest}, bundle_id="b-1")
-        for manifest in (raw, shards, last):
+        self.stage(USER_SCORES, day, scored, {USER_SHARDS: shards.digest}, bundle_id="b-1")
+        self.judge(day, result)
+
+    def judge(self, day, result) -> None:
+        """Record that each check of the committed stages had that result."""
+        for stage in (RAW_USERS, USER_SHARDS, USER_SCORES):
             outcomes = tuple(
                 Outcome(check=name, result=result, detail="so", table=NULL_RATES if name == "null_rates" else ())
-                for name in CHECKS[manifest.stage]
+                for name in CHECKS[stage]
             )
-            record(self.layout, day, StageVerdict(stage=manifest.stage, digest=manifest.digest, outcomes=outcomes))
+            digest = current(self.layout, stage, day).digest
+            record(self.layout, day, StageVerdict(stage=stage, digest=digest, outcomes=outcomes))
 
     def publish(self, day, *, has_lookups=True, online=None) -> None:
         export = ExportSettings(online=OnlineSettings() if has_lookups else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,8 +13,10 @@ import pytest
 from profile_assets.errors import StorageError
 from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.withdraw import withdraw
-from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS, USERS_FILE
+from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.parquet import ParquetSink, read_footer
+from profile_assets.storage.published import FOOTER_KEY
+from profile_assets.storage.written import ScoreOrder
 from profile_assets.upkeep.prune import prune
 from profile_assets.upkeep.settings import Retention
 from profile_assets.upkeep.verify import verify_day
@@ -80,7 +83,15 @@ def test_damage_in_the_table_the_quarantine_and_the_records_is_found(days, layou
     table = pq.ParquetFile(part).read()
     scores = [0.5, *table["score"].to_pylist()[1:]]
     changed = table.set_column(1, table.schema.field("score"), pa.array(scores, pa.float32()))
-    with ParquetSink(part, changed.schema, footer=read_footer(part)) as sink:
+    footer = read_footer(part)
+    with ParquetSink(part, changed.schema, footer=footer) as sink:
+        sink.write(changed)
+    assert set(wrong(verify_day(layout, DAY, online=store))) == {"quarantine", "offline"}
+    order, told = ScoreOrder(), json.loads(footer[FOOTER_KEY])
+    order.add(changed["user_id"], changed["score"])
+    with ParquetSink(
+        part, changed.schema, footer={FOOTER_KEY: json.dumps({**told, "rows_digest": order.digest})}
+    ) as sink:
         sink.write(changed)
     told = wrong(verify_day(layout, DAY, online=store))
     assert set(told) == {"quarantine", "origin", "online"}
@@ -114,6 +125,8 @@ def test_a_verdict_that_did_not_pass_is_told(days, layout):
     days.published(DAY)
     text = layout.verdict(DAY).read_text()
     layout.verdict(DAY).write_text(text.replace('"result": "pass"', '"result": "fail"', 1))
+    assert "was changed" in wrong(verify_day(layout, DAY))["verdict"]
+    days.judge(DAY, "fail")
     assert "is not to be published" in wrong(verify_day(layout, DAY))["verdict"]
 
 
@@ -147,9 +160,7 @@ def test_an_older_day_needs_no_lookups(days, layout, store):
 
 
 def test_a_manifest_of_another_day_is_found(days, layout):
-    days.published(DAY)
-    path = layout.manifest(RAW_USERS, DAY)
-    value = json.loads(path.read_text())
-    path.write_text(json.dumps({**value, "day": "2026-01-01"}))
-    assert wrong(verify_day(layout, DAY))[RAW_USERS] == "its manifest is that of raw_users of 2026-01-01"
-    (layout.stage(RAW_USERS, DAY) / USERS_FILE).unlink()
+    other = DAY - dt.timedelta(days=1)
+    days.published(other, DAY)
+    shutil.copy(layout.manifest(RAW_USERS, other), layout.manifest(RAW_USERS, DAY))
+    assert str(other) in wrong(verify_day(layout, DAY))[RAW_USERS]
