@@ -19,7 +19,7 @@ from profile_assets.models.settings import NetworkSettings
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS
 
 WARM_USERS = 2_000
-LARGE_NETWORK_USERS, LARGE_NETWORK_SHARDS = 500_000, 4  # a shard of as many users as two million in sixteen
+LARGE_NETWORK_USERS, LARGE_NETWORK_SHARDS = 250_000, 2  # a shard of as many users as two million in sixteen
 EVERYBODY = (*contestants.SCORERS, *contestants.PARTS)
 OUR_DAY = "ours: the day inside Dagster"
 OUR_DAY_ONLINE = "ours: the same, lookups in SQLite as well"
