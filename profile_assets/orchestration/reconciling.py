@@ -36,12 +36,20 @@ def reconcile_day(
     """Score a published day in full and compare; the newest one unless named. DataError where it cannot be done."""
     from profile_assets.feature_store.reconcile import compare
     from profile_assets.scoring.again import score_in_full
+    from profile_assets.scoring.canary import canary_from
 
     layout = deployment.layout
     day = day or newest_published(layout)
     with _held(layout, day, USER_SHARDS, is_shared=True, on_wait=on_wait):
         published = _published(layout, day)
-        full = score_in_full(layout, day, _bundle(layout, published), deployment.scoring, progress=progress)
+        full = score_in_full(
+            layout,
+            day,
+            _bundle(layout, published),
+            deployment.scoring,
+            canary=canary_from(published.canary, layout.models),
+            progress=progress,
+        )
         found = compare(layout, day, full)
         atomic.write_json(layout.reconciliation(day), found.to_json(), staging=layout.scratch("records"))
     return found

@@ -77,7 +77,7 @@ def test_a_bundle_that_was_removed_is_missed(layout: Layout, bundles: tuple[str,
 
 
 @pytest.mark.parametrize("asked", ["newest", "", "b-1", "canary"])
-def test_anything_else_names_no_model(layout: Layout, bundles: tuple[str, str], asked: str):
+def test_anything_else_names_no_model(layout: Layout, asked: str):
     with pytest.raises(BundleError, match="names no model"):
         require_model(asked)
     with pytest.raises(BundleError, match="names no model"):
