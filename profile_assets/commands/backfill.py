@@ -56,9 +56,7 @@ def backfill(first: dt.date, last: dt.date, *, again: bool, model: str = STABLE)
         )
 
 
-def _score_all(
-    runs: Session, days: Sequence[dt.date], model: str, bar: Progress
-) -> dict[dt.date, ProfileAssetsError]:
+def _score_all(runs: Session, days: Sequence[dt.date], model: str, bar: Progress) -> dict[dt.date, ProfileAssetsError]:
     """Run every day; gives those that failed. KeyboardInterrupt where somebody stops the command."""
     failed: dict[dt.date, ProfileAssetsError] = {}
     task, began = bar.add_task("", total=len(days)), time.monotonic()

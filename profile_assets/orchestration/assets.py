@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from profile_assets.orchestration import pictures
+from profile_assets.orchestration.canary import canary_metadata, canary_of
 from profile_assets.orchestration.carried import tell_of_carrying
 from profile_assets.orchestration.choice import choice_metadata, chosen_model
 from profile_assets.orchestration.keys import STABLE_BUNDLE, key_of
@@ -167,9 +168,15 @@ def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
         day, began = day_of(context), time.perf_counter()
         with writing(context, deployment, USER_SCORES, day, reading=[USER_SHARDS]):
             model = chosen_model(context, deployment, day)
-            staged = score_day(layout, day, model.path, deployment.scoring, progress=shard_logger(context))
+            canary = canary_of(deployment, model)
+            staged = score_day(
+                layout, day, model.path, deployment.scoring, canary=canary, progress=shard_logger(context)
+            )
             baselines = find_baselines(layout, day)
-            outcomes = judge_scores(layout, day, staged, deployment.rules, baselines, read_bins(model.path))
+            others = None if canary is None else read_bins(canary.bundle_path)
+            outcomes = judge_scores(
+                layout, day, staged, deployment.rules, baselines, read_bins(model.path), canary_bins=others
+            )
             yield from judged(context, layout, day, staged, outcomes, baselines)
             manifest = commit(layout, day, staged)
         tell_of_carrying(context, manifest)
@@ -177,6 +184,7 @@ def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
             metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
             | pictures.score_metadata(layout.stage(USER_SCORES, day), manifest)
             | choice_metadata(model)
+            | canary_metadata(layout.stage(USER_SCORES, day), manifest)
         )
 
     return user_scores

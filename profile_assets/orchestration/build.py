@@ -9,6 +9,7 @@ import dagster as dg
 from profile_assets.orchestration.alerting import alert_sensors
 from profile_assets.orchestration.arrivals import demo_arrivals
 from profile_assets.orchestration.assets import daily_assets
+from profile_assets.orchestration.canary import canary_check, canary_daily, canary_job
 from profile_assets.orchestration.jobs import (
     day_job,
     freshness_hourly,
@@ -37,6 +38,7 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
         warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
         day, freshness = day_job(deployment), freshness_job(deployment)
         source_checks, reconcile = source_check_job(deployment), reconcile_job(deployment)
+        canary = canary_job(deployment)
         pruning = prune_job(deployment)
         own = dg.Definitions(
             assets=[
@@ -45,7 +47,12 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 stable_bundle(deployment),
                 published_scores(deployment),
             ],
-            asset_checks=[freshness_check(deployment), source_check(deployment), reconcile_check(deployment)],
+            asset_checks=[
+                freshness_check(deployment),
+                source_check(deployment),
+                reconcile_check(deployment),
+                canary_check(deployment),
+            ],
             jobs=[
                 day,
                 train_job(deployment),
@@ -54,6 +61,7 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 redo_job(deployment),
                 reconcile,
                 replace_job(deployment),
+                canary,
                 pruning,
             ],
             schedules=[
@@ -61,6 +69,7 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 freshness_hourly(deployment, freshness),
                 source_check_daily(deployment, source_checks),
                 reconcile_weekly(deployment, reconcile),
+                canary_daily(deployment, canary),
                 prune_daily(deployment, pruning),
             ],
             sensors=[source_ready(deployment, day), *alert_sensors(deployment)],

@@ -22,6 +22,7 @@ from profile_assets.orchestration.in_progress import PROCESS_TAG, end_dead_runs,
 from profile_assets.orchestration.instance import open_instance
 from profile_assets.orchestration.keys import (
     PUBLISHED,
+    canary_job_name,
     day_job_name,
     freshness_job_name,
     reconcile_job_name,
@@ -72,6 +73,10 @@ class Session:
     def judge_freshness(self) -> None:
         """Run the freshness check. DataError with what stopped it; a stale table is a result, not an error."""
         self._run(freshness_job_name(self.deployment), partition_key=None)
+
+    def compare_canary(self) -> None:
+        """Run the check that holds the canary's users against the others. What it finds is a result, not an error."""
+        self._run(canary_job_name(self.deployment), partition_key=None)
 
     def reconcile(self, day: dt.date) -> None:
         """Run the job that holds a published day against itself scored in full. DataError with what stopped it; a

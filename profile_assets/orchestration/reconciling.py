@@ -66,7 +66,9 @@ def replace_day(deployment: Deployment, day: dt.date, *, on_wait: OnWait = lambd
     with _held(layout, day, USER_SCORES, is_shared=False, on_wait=on_wait):
         staged, baselines = stage_as_scores(layout, day), find_baselines(layout, day)
         bins = read_bins(layout.bundle(staged.manifest.facts["bundle_id"]))
-        outcomes = judge_scores(layout, day, staged, deployment.rules, baselines, bins)
+        told = staged.manifest.facts.get("canary")
+        others = None if told is None else read_bins(layout.bundle(told["bundle_id"]))
+        outcomes = judge_scores(layout, day, staged, deployment.rules, baselines, bins, canary_bins=others)
         _require(record(layout, day, stage_verdict(staged, outcomes, baselines)), day)
         commit(layout, day, staged)
     done = publish(layout, day, time_zone=deployment.profile.time_zone, clock=utc_now, export=deployment.export)

@@ -51,9 +51,7 @@ def score_in_full(
         carried = Source(layout=layout, made_by=made_by, earlier=None, why="scored in full to be held against")
     staged = atomic.empty_folder(layout.staging(RECONCILE, day))
     with parts_folder(layout, day, PARTS) as parts:
-        tasks = tasks_of(
-            layout, day, shards, bundle_path, settings, parts, code=code, carried=carried, canary=canary
-        )
+        tasks = tasks_of(layout, day, shards, bundle_path, settings, parts, code=code, carried=carried, canary=canary)
         results = run_tasks(staged, tasks, {}, engine, progress)
     counts = [result.carrying for result in results.values()]
     manifest = Manifest(

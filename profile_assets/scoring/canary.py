@@ -82,9 +82,7 @@ def score_file_in_two(
             other.shrink(error)
 
 
-def _score(
-    stable: Scorer, other: Scorer, canary: Canary, source: Path, target: Path, footer: Mapping[str, str]
-) -> int:
+def _score(stable: Scorer, other: Scorer, canary: Canary, source: Path, target: Path, footer: Mapping[str, str]) -> int:
     counts = tuple(Counts(one.bundle.spec, one.bins) for one in (stable, other))
     order, taken = ScoreOrder(), 0
     with (
@@ -161,5 +159,3 @@ def canary_from(told: Mapping[str, Any] | None, models: Path) -> Canary | None:
     if told is None:
         return None
     return Canary(bundle_path=models / told["bundle_id"], share=told["share"], salt=told["salt"])
-
-

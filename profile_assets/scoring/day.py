@@ -64,9 +64,7 @@ def score_day(
         parts_folder(layout, day, PARTS) as parts,
     ):
         made_from |= {} if carried is None else carried.made_from
-        tasks = tasks_of(
-            layout, day, shards, bundle_path, settings, parts, code=code, carried=carried, canary=canary
-        )
+        tasks = tasks_of(layout, day, shards, bundle_path, settings, parts, code=code, carried=carried, canary=canary)
         done = _unchanged(layout, day, tasks, made_from)
         if done is not None:
             return _as_committed(layout, day, done, progress)

@@ -48,6 +48,7 @@ def test_the_checks(definitions: dg.Definitions):
     assert sorted(f"{key.asset_key.path[-1]}: {key.name}" for key in graph.asset_check_keys) == [
         "feature_store_export: online_parity",
         "feature_store_export: rows_match_scores",
+        "published_scores: canary",
         "published_scores: fresh",
         "published_scores: reconciled",
         "published_scores: source_unchanged",
@@ -87,6 +88,7 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_redo_restated",
         "purchase_30d_reconcile",
         "purchase_30d_reconcile_replace",
+        "purchase_30d_canary",
         "purchase_30d_prune",
         "purchase_30d_arrivals",
     }
@@ -96,6 +98,7 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_freshness_hourly": "5 * * * *",
         "purchase_30d_source_check_daily": "20 6 * * *",
         "purchase_30d_reconcile_weekly": "0 5 * * 1",
+        "purchase_30d_canary_daily": "0 6 * * *",
         "purchase_30d_prune_daily": "40 12 * * *",
         "purchase_30d_arrivals_nightly": "30 0 * * *",
     }

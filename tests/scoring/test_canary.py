@@ -60,9 +60,7 @@ def test_each_user_has_the_bits_that_its_bundle_gives_to_everybody(
     manifest = score(layout, day, bundle_path, small, canary=canary)
     found = rows_of(layout, day, manifest)
     chosen = {
-        user
-        for user, taken in zip(table["user_id"].to_pylist(), canary.takes(table["user_id"]), strict=True)
-        if taken
+        user for user, taken in zip(table["user_id"].to_pylist(), canary.takes(table["user_id"]), strict=True) if taken
     }
     assert 200 < len(chosen) < 400
     assert {user for user, row in found.items() if row["route"] == "canary"} == chosen
