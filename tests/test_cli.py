@@ -35,6 +35,7 @@ def test_the_commands_are_these():
         "quickstart",
         "reconcile",
         "release",
+        "shadow",
         "show",
         "status",
         "train",

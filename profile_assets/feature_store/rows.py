@@ -25,9 +25,8 @@ from profile_assets.storage.parquet import ParquetSink, iter_batches, open_parqu
 from profile_assets.storage.parts import part_of
 from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord, published_days
 from profile_assets.storage.records import FileEntry, Manifest
-from profile_assets.storage.routes import CANARY
+from profile_assets.storage.routes import CANARY, ROUTE_COLUMN
 from profile_assets.storage.routes import FULL as FULL  # part of what this module offers
-from profile_assets.storage.routes import ROUTE_COLUMN
 from profile_assets.storage.routes import ROUTES as ROUTES
 from profile_assets.storage.stages import ID_COLUMN, keys_on_disk
 from profile_assets.storage.written import ScoreOrder, Written

@@ -27,6 +27,7 @@ from profile_assets.orchestration.keys import (
     freshness_job_name,
     reconcile_job_name,
     replace_job_name,
+    shadow_job_name,
     train_job_name,
 )
 from profile_assets.orchestration.reconcile import CHECK as RECONCILED
@@ -73,6 +74,10 @@ class Session:
     def judge_freshness(self) -> None:
         """Run the freshness check. DataError with what stopped it; a stale table is a result, not an error."""
         self._run(freshness_job_name(self.deployment), partition_key=None)
+
+    def shadow(self, day: dt.date) -> None:
+        """Score a published day by the shadow. DataError with what stopped it; what is published stays as it is."""
+        self._run(shadow_job_name(self.deployment), partition_key=day.isoformat())
 
     def compare_canary(self) -> None:
         """Run the check that holds the canary's users against the others. What it finds is a result, not an error."""

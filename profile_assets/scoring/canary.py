@@ -83,7 +83,7 @@ def score_file_in_two(
 
 
 def _score(stable: Scorer, other: Scorer, canary: Canary, source: Path, target: Path, footer: Mapping[str, str]) -> int:
-    counts = tuple(Counts(one.bundle.spec, one.bins) for one in (stable, other))
+    counts = (Counts(stable.bundle.spec, stable.bins), Counts(other.bundle.spec, other.bins))
     order, taken = ScoreOrder(), 0
     with (
         steady_memory(),

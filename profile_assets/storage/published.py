@@ -49,8 +49,8 @@ class PublishRecord:
 
     `sources` maps each stage to the manifest digest that was published; `rows_digest` is that of the ids and scores in
     the table's file (`ScoreOrder`), None until they are written; `null_rates` maps each column of the landed
-    table to its share of missing rows, for later days to compare themselves with. `canary` tells of the bundle that scored a share of the users,
-    if one did: bundle_id, share, salt, rows.
+    table to its share of missing rows, for later days to compare themselves with. `canary` tells of the bundle that
+    scored a share of the users, if one did: bundle_id, share, salt, rows.
     """
 
     day: dt.date

@@ -117,7 +117,8 @@ class SmallScore:
         event = self.session.instance.get_latest_materialization_event(dg.AssetKey(["small", asset]))
         assert event is not None
         assert event.asset_materialization is not None
-        return {name: value.value for name, value in event.asset_materialization.metadata.items()}
+        shown = event.asset_materialization.metadata
+        return {name: getattr(value, "records", value.value) for name, value in shown.items()}
 
     def evaluation(self, check: str) -> dg.AssetCheckEvaluation:
         """The newest evaluation of a check."""
