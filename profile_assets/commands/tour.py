@@ -162,8 +162,10 @@ def _show_days(deployment: Deployment, days: Sequence[dt.date]) -> None:
         record = _record(deployment, day)
         published_at = record.targets["offline"].at.isoformat(sep=" ", timespec="seconds")
         is_new = is_later(deployment.layout, record.bundle_id, due_at(day, deployment.due_rule))
-        note = "the model did not exist yet" if is_new else ""
-        table.add_row(str(day), f"{record.rows:,}", record.bundle_id, published_at, note)
+        notes = ["the model did not exist yet"] if is_new else []
+        if record.canary is not None:
+            notes.append(f"{record.canary['rows']:,} by the canary {record.canary['bundle_id']}")
+        table.add_row(str(day), f"{record.rows:,}", record.bundle_id, published_at, "; ".join(notes))
     console.print(table)
 
 
