@@ -35,6 +35,7 @@ def test_the_commands_are_these():
         "quickstart",
         "reconcile",
         "release",
+        "shadow",
         "show",
         "status",
         "train",
@@ -207,7 +208,7 @@ def test_metrics_are_printed_or_written(tmp_path):
 
 def test_the_commands_about_models_are_these():
     models = typer.main.get_group(app).commands["models"]
-    assert sorted(models.commands) == ["history", "import", "list", "promote", "rollback", "show"]
+    assert sorted(models.commands) == ["canary", "history", "import", "list", "promote", "rollback", "shadow", "show"]
 
 
 def test_a_rollback_without_a_model_says_so(tmp_path):

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from profile_assets.cli import alerts, days, demo, models, online, profile, readers, upkeep
+from profile_assets.cli import alerts, days, demo, models, online, profile, readers, shadow, upkeep
 from profile_assets.errors import ProfileAssetsError
 
 app = typer.Typer(
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich is half of what --help would take
 )
-for group in (days.app, alerts.app, readers.app, models.app, profile.app, upkeep.app):
+for group in (days.app, alerts.app, readers.app, shadow.app, models.app, profile.app, upkeep.app):
     app.add_typer(group)
 app.add_typer(demo.app, name="demo")
 app.add_typer(online.app, name="online")

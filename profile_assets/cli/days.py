@@ -27,11 +27,14 @@ def backfill(
     first: Day,
     last: Day,
     again: Annotated[bool, typer.Option("--again", help="Also days that are published already.")] = False,
+    model: Annotated[
+        str, typer.Option("--model", help="stable; as-of: what was stable when each day was due; or a bundle's id.")
+    ] = "stable",
 ) -> None:
     """Score a range of days in one process, one Dagster run a day; by default those that failed or are missing."""
     from profile_assets.commands.backfill import backfill as run_days
 
-    run_days(first.date(), last.date(), again=again)
+    run_days(first.date(), last.date(), again=again, model=model)
 
 
 @app.command()

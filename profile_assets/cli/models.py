@@ -61,7 +61,7 @@ def show(
 
 @registry.command()
 def promote(
-    bundle: Annotated[str, typer.Argument(help="The bundle's id.")],
+    bundle: Annotated[str, typer.Argument(help="The bundle's id, or canary or shadow for the one that is.")],
     why: Why,
     to: Annotated[str, typer.Option("--to", help="stable; or canary or shadow, which need no comparison.")] = "stable",
     force: Annotated[bool, typer.Option("--force", help="Even if it compares badly, or cannot be compared.")] = False,
@@ -71,6 +71,32 @@ def promote(
     from profile_assets.commands import models
 
     models.promote(bundle, to, why=why, by=by or this_user(), is_forced=force)
+
+
+@registry.command()
+def canary(
+    why: Why,
+    bundle: Annotated[str | None, typer.Argument(help="The bundle's id.")] = None,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="From now on there is no canary.")] = False,
+    by: By = None,
+) -> None:
+    """Let a bundle score a stable share of the users from the next day on, or withdraw it."""
+    from profile_assets.commands import models
+
+    models.try_beside("canary", bundle, withdraws=withdraw, why=why, by=by or this_user())
+
+
+@registry.command()
+def shadow(
+    why: Why,
+    bundle: Annotated[str | None, typer.Argument(help="The bundle's id.")] = None,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="From now on there is no shadow.")] = False,
+    by: By = None,
+) -> None:
+    """Let a bundle score beside what is published, for nobody to see, or withdraw it."""
+    from profile_assets.commands import models
+
+    models.try_beside("shadow", bundle, withdraws=withdraw, why=why, by=by or this_user())
 
 
 @registry.command()

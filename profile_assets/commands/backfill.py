@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from profile_assets.errors import DataError, ProfileAssetsError, ProfileError, StorageError
+from profile_assets.models.choosing import STABLE, require_model
 from profile_assets.profile import Deployment, load_deployment
 from profile_assets.storage.published import published_days, read_part_record
 
@@ -27,11 +28,13 @@ _SPEED_OF_S = 6 * 3600  # a day may take many minutes, and its speed is still th
 console = Console(highlight=False)
 
 
-def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
+def backfill(first: dt.date, last: dt.date, *, again: bool, model: str = STABLE) -> None:
     """Each day of a range, oldest first; days that are published are skipped unless `again`.
 
+    `model`: today's stable one, as-of for what was stable when each day was due, or a bundle's id.
     An error that says what to do where any day failed, once all were tried.
     """
+    require_model(model)
     deployment = load_deployment()
     days = _wanted(deployment, first, last, again=again)
     if not days:
@@ -40,7 +43,7 @@ def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
     from profile_assets.orchestration.launch import session
 
     with session(deployment) as runs, _progress() as bar:
-        failed = _score_all(runs, days, bar)
+        failed = _score_all(runs, days, model, bar)
         runs.judge_freshness()
     if len(failed) == 1:
         raise next(iter(failed.values()))
@@ -53,14 +56,14 @@ def backfill(first: dt.date, last: dt.date, *, again: bool) -> None:
         )
 
 
-def _score_all(runs: Session, days: Sequence[dt.date], bar: Progress) -> dict[dt.date, ProfileAssetsError]:
+def _score_all(runs: Session, days: Sequence[dt.date], model: str, bar: Progress) -> dict[dt.date, ProfileAssetsError]:
     """Run every day; gives those that failed. KeyboardInterrupt where somebody stops the command."""
     failed: dict[dt.date, ProfileAssetsError] = {}
     task, began = bar.add_task("", total=len(days)), time.monotonic()
     for done, day in enumerate(days):
         bar.update(task, description=f"scoring {day}")
         try:
-            runs.score(day)
+            runs.score(day, model=model)
         except (DataError, StorageError) as error:  # the other days go on
             failed[day] = error
             bar.console.print(f"[red]✗[/] {day}: {escape(error.what)}")

@@ -76,6 +76,7 @@ def promote(bundle: str, to: str, *, why: str, by: str, is_forced: bool) -> None
 
     deployment = load_deployment()
     layout = deployment.layout
+    bundle = _resolve(layout, bundle)
     if to != registry.STABLE:
         change = promotion.try_beside(layout, deployment.contract, to, bundle, by=by, why=why)
         return _tell(change, bundle, to)
@@ -85,6 +86,22 @@ def promote(bundle: str, to: str, *, why: str, by: str, is_forced: bool) -> None
         mark = "[green]✓[/]" if one.lets_through else "[red]✗[/]"
         console.print(f"{mark} {one.check} ({one.result}): {one.detail}")
     return _tell(promotion.promote(layout, found, by=by, why=why, is_forced=is_forced), bundle, to)
+
+
+def try_beside(name: str, bundle: str | None, *, withdraws: bool, why: str, by: str) -> None:
+    """Make a bundle canary or shadow, or let there be none."""
+    from profile_assets.models import promotion
+
+    deployment = load_deployment()
+    if withdraws == (bundle is not None):
+        raise BundleError("give a bundle's id or --withdraw", remedy=f"profile-assets models {name} --help")
+    if bundle is None:
+        change = registry.set_pointer(deployment.layout, name, None, by=by, why=why, action="withdraw")
+        before = "there was none" if change is None else f"it was {change.before}"
+        console.print(f"[green]✓[/] there is no {name}; {before}")
+    else:
+        change = promotion.try_beside(deployment.layout, deployment.contract, name, bundle, by=by, why=why)
+        _tell(change, bundle, name)
 
 
 def rollback(*, why: str, by: str) -> None:

@@ -15,8 +15,10 @@ from rich.table import Table
 from profile_assets.commands.backfill import backfill
 from profile_assets.errors import ProfileError
 from profile_assets.feature_store import read
+from profile_assets.models.choosing import is_later
 from profile_assets.models.registry import read_pointer
 from profile_assets.profile import Deployment, load_deployment
+from profile_assets.quality.freshness import due_at
 from profile_assets.storage.published import PublishRecord, published_days, read_part_record
 
 ONE_DAY = dt.timedelta(days=1)
@@ -154,12 +156,16 @@ def _progress() -> Progress:
 
 def _show_days(deployment: Deployment, days: Sequence[dt.date]) -> None:
     table = Table(title=f"{deployment.profile.name}: {deployment.layout.offline}", title_justify="left")
-    for column in ("day", "users", "bundle", "published"):
+    for column in ("day", "users", "bundle", "published", ""):
         table.add_column(column, justify="right" if column == "users" else "left")
     for day in days:
         record = _record(deployment, day)
         published_at = record.targets["offline"].at.isoformat(sep=" ", timespec="seconds")
-        table.add_row(str(day), f"{record.rows:,}", record.bundle_id, published_at)
+        is_new = is_later(deployment.layout, record.bundle_id, due_at(day, deployment.due_rule))
+        notes = ["the model did not exist yet"] if is_new else []
+        if record.canary is not None:
+            notes.append(f"{record.canary['rows']:,} by the canary {record.canary['bundle_id']}")
+        table.add_row(str(day), f"{record.rows:,}", record.bundle_id, published_at, "; ".join(notes))
     console.print(table)
 
 

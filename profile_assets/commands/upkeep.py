@@ -11,7 +11,9 @@ from rich.table import Table
 
 from profile_assets.errors import ProfileError
 from profile_assets.feature_store.versions import OnlineStore
+from profile_assets.models.choosing import is_later
 from profile_assets.profile import Deployment, load_deployment
+from profile_assets.quality.freshness import due_at
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.upkeep.days import DayState, StageState, day_states
 from profile_assets.upkeep.prune import Pruning
@@ -19,6 +21,7 @@ from profile_assets.upkeep.verify import DayProof, verify_day
 
 ONE_DAY = dt.timedelta(days=1)
 _MARKS = {"right": "[green]✓[/]", "wrong": "[red]✗[/]", "pruned": "[dim]–[/]", "none": "[dim]·[/]"}
+_LATER = "scored by a model that did not exist yet when the day was due"
 console = Console(highlight=False)
 
 
@@ -28,8 +31,10 @@ def status(days: int, *, as_json: bool) -> None:
     newest = deployment.today() - ONE_DAY
     first = max(deployment.profile.start_day, newest - (days - 1) * ONE_DAY)
     states = day_states(deployment.layout, [first + n * ONE_DAY for n in range((newest - first).days + 1)])
+    later = {one.day for one in states if _is_later(deployment, one)}
     if as_json:
-        console.print_json(json.dumps([state.to_json() for state in states]))
+        told = [{**one.to_json(), "model_did_not_exist_yet": one.day in later} for one in states]
+        console.print_json(json.dumps(told))
         return
     now = dt.datetime.now(dt.UTC)
     table = Table(title=f"{deployment.profile.name}: {deployment.layout.home}", title_justify="left")
@@ -39,7 +44,7 @@ def status(days: int, *, as_json: bool) -> None:
         table.add_row(*_cells(state, now))
     console.print(table)
     for state in states:
-        for line in _remarks(state):
+        for line in [*_remarks(state), *([_LATER] if state.day in later else [])]:
             console.print(f"{state.day}: {line}", markup=False)
 
 
@@ -65,6 +70,12 @@ def prune(*, dry_run: bool) -> None:
     with console.status("looking for what is old ..."):
         done = what_would_go(deployment) if dry_run else prune_now(deployment)
     _print_pruning(done, "would go" if dry_run else "gone")
+
+
+def _is_later(deployment: Deployment, state: DayState) -> bool:
+    """Whether a day was scored by a model that was made after it was due."""
+    due = due_at(state.day, deployment.due_rule)
+    return state.bundle_id is not None and bool(is_later(deployment.layout, state.bundle_id, due))
 
 
 def _cells(state: DayState, now: dt.datetime) -> list[str]:

@@ -12,6 +12,7 @@ from profile_assets.feature_store.buckets import Record
 from profile_assets.feature_store.columns import checked_ids
 from profile_assets.feature_store.versions import OnlineStore, Version
 from profile_assets.storage.days import as_utc
+from profile_assets.storage.routes import CANARY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,9 @@ def lookup(store: OnlineStore, ids: Collection[str], *, now: dt.datetime) -> dic
 
 
 def _answer(user: str, record: Record | None, version: Version, now: dt.datetime) -> Answer:
-    told: dict[str, Any] = {"bundle_id": version.bundle_id, "day": version.day, "expires_at": version.expires_at}
+    is_canary = record is not None and record.route == CANARY
+    bundle_id = version.canary_id if is_canary else version.bundle_id
+    told: dict[str, Any] = {"bundle_id": bundle_id, "day": version.day, "expires_at": version.expires_at}
     if record is None:
         return Answer(user_id=user, state="missing", **told)
     if now >= version.expires_at:

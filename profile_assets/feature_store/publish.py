@@ -232,7 +232,14 @@ def _record(manifests: Manifests, sources: Mapping[str, str], verdict: Verdict, 
         bundle_id=scores.facts["bundle_id"],
         null_rates=_null_rates(verdict),
         targets={OFFLINE: TargetState(state="done", at=at)},
+        canary=_canary(scores),
     )
+
+
+def _canary(scores: Manifest) -> dict[str, Any] | None:
+    """Of the bundle that scored a share of the users, if one did, what readers need to tell these apart."""
+    told = scores.facts.get("canary")
+    return None if told is None else {name: told[name] for name in ("bundle_id", "share", "salt", "rows")}
 
 
 def _null_rates(verdict: Verdict) -> dict[str, float]:

@@ -25,8 +25,8 @@ from profile_assets.storage.parquet import ParquetSink, iter_batches, open_parqu
 from profile_assets.storage.parts import part_of
 from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord, published_days
 from profile_assets.storage.records import FileEntry, Manifest
+from profile_assets.storage.routes import CANARY, ROUTE_COLUMN
 from profile_assets.storage.routes import FULL as FULL  # part of what this module offers
-from profile_assets.storage.routes import ROUTE_COLUMN
 from profile_assets.storage.routes import ROUTES as ROUTES
 from profile_assets.storage.stages import ID_COLUMN, keys_on_disk
 from profile_assets.storage.written import ScoreOrder, Written
@@ -127,12 +127,17 @@ def audit(path: Path, record: PublishRecord, written: Written | None = None) -> 
 
     `written`: the ids that were handed to the file, where that was just now; it spares the hashing of them.
     """
-    order = ScoreOrder()
+    order, canary_rows = ScoreOrder(), 0
     for batch in iter_batches(path):
         _require_columns(path, batch.schema)
         _require_no_nulls(path, batch)
         order.add(batch.column(ID_COLUMN), batch.column("score"))
-        _require_scores(path, batch, record.bundle_id)
+        canary_rows += _require_scores(path, batch, record)
+    if record.canary is not None and canary_rows != record.canary["rows"]:
+        raise AccountingError(
+            f"{path} has {canary_rows} scores of the canary, {record.canary['rows']} were to be published",
+            remedy=f"run user_scores of {record.day} again, then publish it",
+        )
     keys = keys_on_disk(path, written, found=order.ids)
     if keys != record.keys or keys.count != record.rows:
         raise AccountingError(
@@ -233,10 +238,19 @@ def _require_no_nulls(path: Path, batch: pa.RecordBatch) -> None:
         raise DataError(f"{path} has nulls in {', '.join(missing)}", remedy="run user_scores of its day again")
 
 
-def _require_scores(path: Path, batch: pa.RecordBatch, bundle_id: str) -> None:
+def _require_scores(path: Path, batch: pa.RecordBatch, record: PublishRecord) -> int:
+    """Every score a number, by the day's bundle, or by the canary's on that route alone; how many are the canary's."""
     remedy = "run user_scores of its day again"
     if not np.isfinite(batch.column("score").to_numpy()).all():
         raise DataError(f"{path} has scores that are no finite number", remedy=remedy)
-    if not pc.all(pc.equal(batch.column("bundle_id"), bundle_id)).as_py():
-        others = sorted(set(pc.unique(batch.column("bundle_id")).to_pylist()) - {bundle_id})
-        raise DataError(f"{path} has scores of {', '.join(others)} beside {bundle_id}", remedy=remedy)
+    is_canary = pc.equal(batch.column(ROUTE_COLUMN), CANARY)
+    other = "" if record.canary is None else record.canary["bundle_id"]
+    wanted = pc.if_else(is_canary, pa.scalar(other), pa.scalar(record.bundle_id))
+    if not pc.all(pc.equal(batch.column("bundle_id"), wanted)).as_py():
+        others = sorted(set(pc.unique(batch.column("bundle_id")).to_pylist()) - {record.bundle_id})
+        raise DataError(
+            f"{path} has scores of {', '.join(others) or record.bundle_id} beside {record.bundle_id}, or on a route "
+            "that is not theirs",
+            remedy=remedy,
+        )
+    return int(pc.sum(is_canary).as_py() or 0)

@@ -22,7 +22,7 @@ from profile_assets.storage.records import digest_of
 class Version:
     """The scores of one day as they were published once. `content` is the same for the same publication.
 
-    `expires_at`: from then on its values are no longer fresh.
+    `expires_at`: from then on its values are no longer fresh. `canary_id`: the bundle of the users on that route.
     """
 
     id: str
@@ -33,6 +33,7 @@ class Version:
     bundle_id: str
     published_at: dt.datetime
     expires_at: dt.datetime
+    canary_id: str = ""
 
     @property
     def age(self) -> tuple[dt.date, dt.datetime, str]:
@@ -49,6 +50,7 @@ class Version:
             "bundle_id": self.bundle_id,
             "published_at": self.published_at.isoformat(),
             "expires_at": self.expires_at.isoformat(),
+            **({"canary_id": self.canary_id} if self.canary_id else {}),
         }
 
     @classmethod
@@ -63,6 +65,7 @@ class Version:
                 bundle_id=value["bundle_id"],
                 published_at=dt.datetime.fromisoformat(value["published_at"]),
                 expires_at=dt.datetime.fromisoformat(value["expires_at"]),
+                canary_id=value.get("canary_id", ""),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptError(
@@ -82,6 +85,7 @@ def version_of(record: PublishRecord, expires_at: dt.datetime) -> Version:
         bundle_id=record.bundle_id,
         published_at=record.published_at,
         expires_at=expires_at,
+        canary_id="" if record.canary is None else record.canary["bundle_id"],
     )
 
 

@@ -104,7 +104,7 @@ def promote(
         )
         raise GateError(f"{found.candidate} is not promoted: {told}", remedy=f"stable is unchanged; {remedy}")
     evidence = {**found.to_json(), "is_forced": bool(found.stopping)}
-    return registry.set_pointer(
+    change = registry.set_pointer(
         layout,
         registry.STABLE,
         found.candidate,
@@ -115,6 +115,16 @@ def promote(
         expected=found.stable,
         now=now,
     )
+    _leave_trials(layout, found.candidate, by=by, now=now)
+    return change
+
+
+def _leave_trials(layout: Layout, bundle_id: str, *, by: str, now: dt.datetime | None) -> None:
+    """What is stable is tried beside nothing any more."""
+    for name in (registry.CANARY, registry.SHADOW):
+        pointer = registry.read_pointer(layout, name)
+        if pointer is not None and pointer.bundle_id == bundle_id:
+            registry.set_pointer(layout, name, None, by=by, why="it became stable", action="promote", now=now)
 
 
 def try_beside(

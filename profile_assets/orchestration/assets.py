@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from profile_assets.orchestration import pictures
+from profile_assets.orchestration.canary import canary_metadata, canary_of
 from profile_assets.orchestration.carried import tell_of_carrying
+from profile_assets.orchestration.choice import choice_metadata, chosen_model
 from profile_assets.orchestration.keys import STABLE_BUNDLE, key_of
 from profile_assets.orchestration.parity import ONLINE_PARITY, parity_outcomes, utc_now
 from profile_assets.orchestration.partitions import daily_partitions
@@ -153,29 +155,36 @@ def user_shards(deployment: Deployment) -> dg.AssetsDefinition:
 
 
 def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
-    """A score for every user of the day, by the bundle that the registry's `stable` names."""
+    """A score for every user of the day, by the bundle that the registry's `stable` names, or that the run asks for."""
     layout = deployment.layout
     pool = None if deployment.scoring.device == "cpu" else GPU_POOL
 
     @_daily_asset(deployment, USER_SCORES, USER_SHARDS, STABLE_BUNDLE, kinds={"pytorch", "parquet"}, pool=pool)
     def user_scores(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.models.bundle_files import read_bins
-        from profile_assets.models.registry import stable_bundle
         from profile_assets.quality.gates import find_baselines, judge_scores
         from profile_assets.scoring.day import score_day
 
         day, began = day_of(context), time.perf_counter()
         with writing(context, deployment, USER_SCORES, day, reading=[USER_SHARDS]):
-            bundle = stable_bundle(layout)
-            staged = score_day(layout, day, bundle, deployment.scoring, progress=shard_logger(context))
+            model = chosen_model(context, deployment, day)
+            canary = canary_of(deployment, model)
+            staged = score_day(
+                layout, day, model.path, deployment.scoring, canary=canary, progress=shard_logger(context)
+            )
             baselines = find_baselines(layout, day)
-            outcomes = judge_scores(layout, day, staged, deployment.rules, baselines, read_bins(bundle))
+            others = None if canary is None else read_bins(canary.bundle_path)
+            outcomes = judge_scores(
+                layout, day, staged, deployment.rules, baselines, read_bins(model.path), canary_bins=others
+            )
             yield from judged(context, layout, day, staged, outcomes, baselines)
             manifest = commit(layout, day, staged)
         tell_of_carrying(context, manifest)
         yield dg.MaterializeResult(
             metadata=pictures.stage_metadata(manifest, time.perf_counter() - began)
             | pictures.score_metadata(layout.stage(USER_SCORES, day), manifest)
+            | choice_metadata(model)
+            | canary_metadata(layout.stage(USER_SCORES, day), manifest)
         )
 
     return user_scores

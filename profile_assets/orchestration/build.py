@@ -9,6 +9,7 @@ import dagster as dg
 from profile_assets.orchestration.alerting import alert_sensors
 from profile_assets.orchestration.arrivals import demo_arrivals
 from profile_assets.orchestration.assets import daily_assets
+from profile_assets.orchestration.canary import canary_check, canary_daily, canary_job
 from profile_assets.orchestration.jobs import (
     day_job,
     freshness_hourly,
@@ -22,6 +23,7 @@ from profile_assets.orchestration.pruning import prune_daily, prune_job
 from profile_assets.orchestration.published import freshness_check, published_scores
 from profile_assets.orchestration.reconcile import reconcile_check, reconcile_job, reconcile_weekly, replace_job
 from profile_assets.orchestration.restated import redo_job, source_check, source_check_job
+from profile_assets.orchestration.shadow import shadow_job, shadow_nightly, shadow_scores
 from profile_assets.orchestration.source_ready import source_ready
 from profile_assets.profile import Deployment
 
@@ -37,6 +39,7 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
         warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
         day, freshness = day_job(deployment), freshness_job(deployment)
         source_checks, reconcile = source_check_job(deployment), reconcile_job(deployment)
+        canary, shadow = canary_job(deployment), shadow_job(deployment)
         pruning = prune_job(deployment)
         own = dg.Definitions(
             assets=[
@@ -44,8 +47,14 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 model_bundle(deployment),
                 stable_bundle(deployment),
                 published_scores(deployment),
+                shadow_scores(deployment),
             ],
-            asset_checks=[freshness_check(deployment), source_check(deployment), reconcile_check(deployment)],
+            asset_checks=[
+                freshness_check(deployment),
+                source_check(deployment),
+                reconcile_check(deployment),
+                canary_check(deployment),
+            ],
             jobs=[
                 day,
                 train_job(deployment),
@@ -54,6 +63,8 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 redo_job(deployment),
                 reconcile,
                 replace_job(deployment),
+                canary,
+                shadow,
                 pruning,
             ],
             schedules=[
@@ -61,6 +72,8 @@ def build_definitions(deployment: Deployment) -> dg.Definitions:
                 freshness_hourly(deployment, freshness),
                 source_check_daily(deployment, source_checks),
                 reconcile_weekly(deployment, reconcile),
+                canary_daily(deployment, canary),
+                shadow_nightly(deployment, shadow),
                 prune_daily(deployment, pruning),
             ],
             sensors=[source_ready(deployment, day), *alert_sensors(deployment)],

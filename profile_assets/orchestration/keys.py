@@ -52,5 +52,13 @@ def prune_job_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_prune"
 
 
+def canary_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_canary"
+
+
+def shadow_job_name(deployment: Deployment) -> str:
+    return f"{deployment.profile.name}_shadow"
+
+
 def source_sensor_name(deployment: Deployment) -> str:
     return f"{deployment.profile.name}_source_ready"

@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from profile_assets.errors import DataError, StorageError
+from profile_assets.models.choosing import STABLE
 from profile_assets.orchestration.build import build_definitions
+from profile_assets.orchestration.choice import MODEL_TAG
 from profile_assets.orchestration.in_progress import PROCESS_TAG, end_dead_runs, this_process
 from profile_assets.orchestration.instance import open_instance
 from profile_assets.orchestration.keys import (
     PUBLISHED,
+    canary_job_name,
     day_job_name,
     freshness_job_name,
     reconcile_job_name,
     replace_job_name,
+    shadow_job_name,
     train_job_name,
 )
 from profile_assets.orchestration.reconcile import CHECK as RECONCILED
@@ -54,9 +58,12 @@ class Session:
     definitions: dg.Definitions
     instance: dg.DagsterInstance
 
-    def score(self, day: dt.date) -> None:
-        """Run the day's job. DataError with what stopped it, or StorageError after retries."""
-        self._run(day_job_name(self.deployment), partition_key=day.isoformat())
+    def score(self, day: dt.date, *, model: str = STABLE) -> None:
+        """Run the day's job, by today's stable model or another. DataError with what stopped it, or StorageError after
+        retries.
+        """
+        tags = {} if model == STABLE else {MODEL_TAG: model}
+        self._run(day_job_name(self.deployment), partition_key=day.isoformat(), tags=tags)
 
     def train(self) -> str:
         """Run the training job; gives the id of its bundle. DataError with what stopped it."""
@@ -67,6 +74,14 @@ class Session:
     def judge_freshness(self) -> None:
         """Run the freshness check. DataError with what stopped it; a stale table is a result, not an error."""
         self._run(freshness_job_name(self.deployment), partition_key=None)
+
+    def shadow(self, day: dt.date) -> None:
+        """Score a published day by the shadow. DataError with what stopped it; what is published stays as it is."""
+        self._run(shadow_job_name(self.deployment), partition_key=day.isoformat())
+
+    def compare_canary(self) -> None:
+        """Run the check that holds the canary's users against the others. What it finds is a result, not an error."""
+        self._run(canary_job_name(self.deployment), partition_key=None)
 
     def reconcile(self, day: dt.date) -> None:
         """Run the job that holds a published day against itself scored in full. DataError with what stopped it; a
@@ -83,7 +98,12 @@ class Session:
         self._run(name, partition_key=None, config=config)
 
     def _run(
-        self, job: str, *, partition_key: str | None, config: Mapping[str, Any] = _NOTHING
+        self,
+        job: str,
+        *,
+        partition_key: str | None,
+        config: Mapping[str, Any] = _NOTHING,
+        tags: Mapping[str, str] = _NOTHING,
     ) -> dg.ExecuteInProcessResult:
         """KeyboardInterrupt where somebody stopped this process, and not the run alone."""
         run_id = str(uuid.uuid4())
@@ -95,7 +115,7 @@ class Session:
                 run_config={**_QUIET, **config},
                 run_id=run_id,
                 # No daemon runs it again: whoever started it knows how it ended.
-                tags={PROCESS_TAG: this_process(), "dagster/max_retries": "0"},
+                tags={**tags, PROCESS_TAG: this_process(), "dagster/max_retries": "0"},
             )
         if not result.success:
             raise self._error(result, job)

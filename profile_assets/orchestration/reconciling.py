@@ -36,12 +36,20 @@ def reconcile_day(
     """Score a published day in full and compare; the newest one unless named. DataError where it cannot be done."""
     from profile_assets.feature_store.reconcile import compare
     from profile_assets.scoring.again import score_in_full
+    from profile_assets.scoring.canary import canary_from
 
     layout = deployment.layout
     day = day or newest_published(layout)
     with _held(layout, day, USER_SHARDS, is_shared=True, on_wait=on_wait):
         published = _published(layout, day)
-        full = score_in_full(layout, day, _bundle(layout, published), deployment.scoring, progress=progress)
+        full = score_in_full(
+            layout,
+            day,
+            _bundle(layout, published),
+            deployment.scoring,
+            canary=canary_from(published.canary, layout.models),
+            progress=progress,
+        )
         found = compare(layout, day, full)
         atomic.write_json(layout.reconciliation(day), found.to_json(), staging=layout.scratch("records"))
     return found
@@ -58,7 +66,9 @@ def replace_day(deployment: Deployment, day: dt.date, *, on_wait: OnWait = lambd
     with _held(layout, day, USER_SCORES, is_shared=False, on_wait=on_wait):
         staged, baselines = stage_as_scores(layout, day), find_baselines(layout, day)
         bins = read_bins(layout.bundle(staged.manifest.facts["bundle_id"]))
-        outcomes = judge_scores(layout, day, staged, deployment.rules, baselines, bins)
+        told = staged.manifest.facts.get("canary")
+        others = None if told is None else read_bins(layout.bundle(told["bundle_id"]))
+        outcomes = judge_scores(layout, day, staged, deployment.rules, baselines, bins, canary_bins=others)
         _require(record(layout, day, stage_verdict(staged, outcomes, baselines)), day)
         commit(layout, day, staged)
     done = publish(layout, day, time_zone=deployment.profile.time_zone, clock=utc_now, export=deployment.export)

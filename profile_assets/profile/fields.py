@@ -190,6 +190,22 @@ class Promotion(_Part):
     min_rows: int = Field(1000, ge=1, description="fewer labelled users make no comparison, which is no pass")
 
 
+class Canary(_Part):
+    """The users that a canary scores, while the registry has one (profile-assets models canary)."""
+
+    share: float = Field(0.05, gt=0, le=0.5, description="of the users, by a hash of the id: the same ones every day")
+    salt: str = Field("canary", min_length=1, description="another text is another share of the users")
+
+
+class Shadow(_Part):
+    """A bundle scored beside the published one, for nobody to see (profile-assets models shadow)."""
+
+    share: float = Field(1.0, gt=0, le=1, description="of the users, by a hash of the id: the same ones every day")
+    limit_minutes: float = Field(30, gt=0, le=240, description="after so long its process is ended")
+    segment: str | None = Field(None, description="a text column of the contract by which differences are shown")
+    differs_by: float = Field(0.05, gt=0, lt=1, description="scores that are further apart than this disagree")
+
+
 class Shards(_Part):
     """How a day's users are dealt into files."""
 
@@ -327,6 +343,8 @@ class Profile(_Part):
     training: Training | None = Field(None, description="how a model is made; not for weights made elsewhere")
     model: Model = Field(description="the network")
     promotion: Promotion = Field(Promotion(), description="when a bundle may become stable")
+    canary: Canary = Field(Canary(), description="the share of the users that a canary scores")
+    shadow: Shadow = Field(Shadow(), description="how a shadow is scored and compared")
     shards: Shards = Field(Shards(), description="the files of a day")
     scoring: Scoring = Field(Scoring(), description="how the network is run")
     quality: Quality = Field(Quality(), description="limits")

@@ -93,6 +93,7 @@ def joint_mistakes(raw: Mapping[str, Any]) -> list[str]:
         *_training_mistakes(raw),
         *_export_mistakes(raw),
         *_alert_mistakes(raw),
+        *_shadow_mistakes(raw),
     ]
 
 
@@ -206,6 +207,20 @@ def _export_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
             yield f"export.columns[{index}]: {name!r} is no column of the contract; {hint}"
         if name in names[:index]:
             yield f"export.columns[{index}]: {name!r} stands twice; keep one"
+
+
+def _shadow_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Differences are shown by a column that is there, and has few values to tell apart."""
+    segment = table_in(raw, "shadow").get("segment")
+    if not isinstance(segment, str):
+        return
+    columns = {str(one.get("name")): one for one in tables_in(table_in(raw, "contract").get("columns"))}
+    if segment not in columns:
+        close = difflib.get_close_matches(segment, columns, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "add it to contract.columns"
+        yield f"shadow.segment: {segment!r} is no column of the contract; {hint}"
+    elif columns[segment].get("type") != "string" or columns[segment].get("personal"):
+        yield f"shadow.segment: {segment!r} is personal or no text; name a text column that anybody may see"
 
 
 def _alert_mistakes(raw: Mapping[str, Any]) -> Iterator[str]:

@@ -23,7 +23,7 @@ WEEKDAY_AGES_DAYS = (7, 14, 21, 28)
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
     """An earlier published day: its rows, its share of missing values by column, the digests of its landed users and
-    of its scores, and the bundle that gave them.
+    of its scores, and the bundle that gave them; `canary_id`, the one that gave those of a share, if one did.
     """
 
     day: dt.date
@@ -32,6 +32,7 @@ class Baseline:
     digest: str
     scores_digest: str = ""
     bundle_id: str = ""
+    canary_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,7 @@ def _newest(layout: Layout, day: dt.date, ages_days: Iterable[int]) -> Baseline 
                 digest=published.sources[RAW_USERS],
                 scores_digest=published.sources.get(USER_SCORES, ""),
                 bundle_id=published.bundle_id,
+                canary_id="" if published.canary is None else published.canary["bundle_id"],
             )
     return None
 

@@ -21,6 +21,7 @@ from profile_assets.quality.baseline import MAX_AGE_DAYS, WEEKDAY_AGES_DAYS
 from profile_assets.quality.baseline import Baseline as Baseline
 from profile_assets.quality.baseline import Baselines as Baselines
 from profile_assets.quality.baseline import find_baselines as find_baselines
+from profile_assets.quality.groups import Group, groups_of, with_remedy
 from profile_assets.quality.limits import Limits as Limits
 from profile_assets.quality.looks import Look, judge_looks
 from profile_assets.quality.matching import publication_matches, read_match, rows_match
@@ -90,25 +91,33 @@ def judge_shards(
 
 
 def judge_scores(
-    layout: Layout, day: dt.date, staged: Staged, rules: Rules, baselines: Baselines, bins: Bins | None
+    layout: Layout,
+    day: dt.date,
+    staged: Staged,
+    rules: Rules,
+    baselines: Baselines,
+    bins: Bins | None,
+    *,
+    canary_bins: Bins | None = None,
 ) -> tuple[Outcome, ...]:
     """The scores: of exactly the users of each shard, every one a number within the limits, and not drifting.
 
-    `bins` are those of the bundle that gave the scores.
+    `bins` are those of the bundle that gave the scores. Where a canary gave those of a share, the users of each bundle
+    are judged by themselves, by the bins of theirs.
     """
-    limits, baseline = rules.limits, baselines.newest
-    edges = scores_table.EVEN_EDGES if bins is None else bins.score.edges
-    counts = scores_table.count_scores([staged.folder / entry.name for entry in staged.manifest.files], edges)
-    _keep(layout.measures(USER_SCORES, day), scores_table.measures_table(staged.manifest, counts), layout)
-    before = _scores_before(layout, baseline, edges)
+    groups = groups_of(staged.manifest, bins, canary_bins)
+    counts = [group.count(staged.folder) for group in groups]
+    tables = [group.table(counted) for group, counted in zip(groups, counts, strict=True)]
+    _keep(layout.measures(USER_SCORES, day), pa.concat_tables(tables), layout)
+    before = [_scores_before(layout, baselines.newest, group) for group in groups]
     looked = judge_looks(
         [
-            *scores_table.score_looks(counts, limits),
-            scores_table.score_drift_look(counts, before, baseline, limits),
-            *scores_table.unknown_looks(staged.manifest, limits, bins),
-            *scores_table.feature_drift_looks(staged.manifest, counts, bins, limits),
+            look
+            for group, counted, earlier in zip(groups, counts, before, strict=True)
+            for look in group.looks(counted, earlier, baselines.newest, rules.limits)
         ]
     )
+    looked = {check: with_remedy(outcome) for check, outcome in looked.items()}
     matched = rows_match("rows_match_shards", layout, day, staged, USER_SHARDS)
     names = [name for name in CHECKS[USER_SCORES] if name != matched.check]
     return (matched, *(looked.get(name) or _nothing_to_look_at(name) for name in names))
@@ -154,18 +163,19 @@ def _null_rate_changes(measures: DayMeasures, contract: Contract, limits: Limits
     ]
 
 
-def _scores_before(layout: Layout, baseline: Baseline | None, edges: tuple[float, ...]) -> ScoreCounts | None:
+def _scores_before(layout: Layout, baseline: Baseline | None, group: Group) -> ScoreCounts | None:
     """The scores that readers see of the day compared with, in the same bins. CorruptError where it has not all."""
     if baseline is None:
         return None
     part = part_of(layout, baseline.day) or layout.offline_part(baseline.day)
-    found = scores_table.count_scores([part], edges)
+    found = scores_table.count_scores([part], group.edges)
     if found.day.rows != baseline.rows:
         raise CorruptError(
             f"{part} has {found.day.rows} scores, its record says {baseline.rows}",
             remedy=f"publish {baseline.day} again, or withdraw it",
         )
-    return found
+    wanted = group.compared_with(baseline)
+    return found if wanted is None else scores_table.count_scores([part], group.edges, canary=wanted)
 
 
 def _own_suite(path: Path, staged: Staged) -> Outcome:

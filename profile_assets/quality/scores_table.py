@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from profile_assets.features.bins import Bins, count_values
 from profile_assets.features.spec import UNKNOWN_SLOT
@@ -25,6 +26,7 @@ from profile_assets.quality.looks import DAY, Look
 from profile_assets.quality.measures import Measure
 from profile_assets.storage.parquet import iter_batches, open_parquet
 from profile_assets.storage.records import Manifest
+from profile_assets.storage.routes import CANARY, ROUTE_COLUMN
 
 SCORE_COLUMN = "score"
 SCHEMA = pa.schema(
@@ -62,8 +64,11 @@ class ScoreCounts:
         return total
 
 
-def count_scores(paths: Iterable[Path], edges: Sequence[float]) -> ScoreCounts:
-    """Read the scores of the files, and nothing else of them. A file without scores has no measure."""
+def count_scores(paths: Iterable[Path], edges: Sequence[float], *, canary: bool | None = None) -> ScoreCounts:
+    """Read the scores of the files, and nothing else of them. A file without scores has no measure.
+
+    `canary` True counts those of the canary's users alone, False all others', None everybody's.
+    """
     files: dict[str, Measure] = {}
     by_file: dict[str, np.ndarray] = {}
     bins, even = np.zeros(len(edges) + 1, np.int64), np.zeros(len(EVEN_EDGES) + 1, np.int64)
@@ -72,8 +77,8 @@ def count_scores(paths: Iterable[Path], edges: Sequence[float]) -> ScoreCounts:
             if SCORE_COLUMN not in file.schema_arrow.names:
                 continue
         files[path.name], by_file[path.name] = Measure(column=SCORE_COLUMN), np.zeros_like(bins)
-        for batch in iter_batches(path, columns=[SCORE_COLUMN]):
-            scores = batch.column(0)
+        for batch in iter_batches(path, columns=[SCORE_COLUMN, *([] if canary is None else [ROUTE_COLUMN])]):
+            scores = _of_group(batch, canary)
             (piece,) = pieces_of(scores, None, np.array([0, len(scores)]))
             files[path.name].add(piece)
             plain = scores.to_numpy(zero_copy_only=False)
@@ -81,6 +86,13 @@ def count_scores(paths: Iterable[Path], edges: Sequence[float]) -> ScoreCounts:
             even += count_values(plain, EVEN_EDGES)
         bins += by_file[path.name]
     return ScoreCounts(files=files, bins=bins, bins_by_file=by_file, even=even)
+
+
+def _of_group(batch: pa.RecordBatch, canary: bool | None) -> pa.Array:
+    if canary is None:
+        return batch.column(0)
+    is_canary = pc.equal(batch.column(ROUTE_COLUMN).cast(pa.string()), CANARY)
+    return batch.column(0).filter(is_canary if canary else pc.invert(is_canary))
 
 
 def measures_table(manifest: Manifest, counts: ScoreCounts) -> pa.Table:

@@ -10,7 +10,9 @@ import datetime as dt
 import shutil
 from pathlib import Path
 
-from profile_assets.scoring.day import parts_folder, tasks_of
+from profile_assets.scoring.canary import Canary
+from profile_assets.scoring.day import made_by as made_by_canary
+from profile_assets.scoring.day import parts_folder, tasks_of, told_of
 from profile_assets.scoring.engines import Engine
 from profile_assets.scoring.engines.local import score_on_this_machine
 from profile_assets.scoring.fingerprint import code_version, maker
@@ -32,30 +34,34 @@ def score_in_full(
     bundle_path: Path,
     settings: ScoringSettings,
     *,
+    canary: Canary | None = None,
     progress: Progress = lambda _: None,
     engine: Engine = score_on_this_machine,
 ) -> Manifest:
     """Score the day's committed shards into `layout.stage(RECONCILE, day)`; the caller holds the lock of RECONCILE.
 
-    On an incremental profile the files have digests too, so that they can take the place of the day's own.
+    On an incremental profile the files have digests too, so that they can take the place of the day's own; a share
+    that a canary scored is scored by that canary again, and then there are none.
     """
     settings, code, bundle_id = settled(layout, bundle_path, settings), code_version(), bundle_path.name
     shards = require(layout, USER_SHARDS, day)
     made_by = maker(bundle_id=bundle_id, code=code, settings=settings)
     carried = None
-    if settings.mode == "incremental":
+    if settings.mode == "incremental" and canary is None:
         carried = Source(layout=layout, made_by=made_by, earlier=None, why="scored in full to be held against")
     staged = atomic.empty_folder(layout.staging(RECONCILE, day))
     with parts_folder(layout, day, PARTS) as parts:
-        tasks = tasks_of(layout, day, shards, bundle_path, settings, parts, code=code, carried=carried)
+        tasks = tasks_of(layout, day, shards, bundle_path, settings, parts, code=code, carried=carried, canary=canary)
         results = run_tasks(staged, tasks, {}, engine, progress)
     counts = [result.carrying for result in results.values()]
     manifest = Manifest(
         stage=RECONCILE,
         day=day.isoformat(),
         files=tuple(results[task.name].entry for task in tasks),
-        made_from={USER_SHARDS: shards.digest, "bundle": bundle_id, "code": code},
-        facts=facts_of(bundle_id, code, results) | ({"carrying": carried.facts(counts)} if carried else {}),
+        made_from={USER_SHARDS: shards.digest, "bundle": bundle_id, "code": code} | made_by_canary(canary),
+        facts=facts_of(bundle_id, code, results)
+        | ({"carrying": carried.facts(counts)} if carried else {})
+        | told_of(canary, results),
         notes={"scored": len(tasks), "kept": 0, **({"carrying": carried.notes(counts)} if carried else {})},
     )
     done = commit(layout, day, seal(layout, day, manifest))

@@ -15,8 +15,10 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from profile_assets.errors import CorruptError
+from profile_assets.scoring.canary import CANARY, WHY_FULL, Canary, canary_facts
 from profile_assets.scoring.engines import Engine
 from profile_assets.scoring.engines.local import score_on_this_machine
 from profile_assets.scoring.fingerprint import code_version, fingerprint
@@ -42,23 +44,27 @@ def score_day(
     bundle_path: Path,
     settings: ScoringSettings,
     *,
+    canary: Canary | None = None,
     progress: Progress = lambda _: None,
     engine: Engine = score_on_this_machine,
 ) -> Staged:
     """Score the day's committed shards into a sealed staged folder; the caller holds the day's lock.
 
-    Committed scores that would come out the same, and are whole, are handed back as they are.
+    Committed scores that would come out the same, and are whole, are handed back as they are. A `canary` scores its
+    share of the users, and such a day is scored in full.
     """
     began = time.perf_counter()
+    is_stopped = canary is not None and settings.mode == "incremental"
+    settings = dataclasses.replace(settings, mode="full") if is_stopped else settings
     settings, code, bundle_id = settled(layout, bundle_path, settings), code_version(), bundle_path.name
     shards = require(layout, USER_SHARDS, day)
-    made_from = {USER_SHARDS: shards.digest, "bundle": bundle_id, "code": code}
+    made_from = {USER_SHARDS: shards.digest, "bundle": bundle_id, "code": code} | made_by(canary)
     with (
         source_of_carried(layout, day, bundle_id=bundle_id, code=code, settings=settings) as carried,
         parts_folder(layout, day, PARTS) as parts,
     ):
         made_from |= {} if carried is None else carried.made_from
-        tasks = tasks_of(layout, day, shards, bundle_path, settings, parts, code=code, carried=carried)
+        tasks = tasks_of(layout, day, shards, bundle_path, settings, parts, code=code, carried=carried, canary=canary)
         done = _unchanged(layout, day, tasks, made_from)
         if done is not None:
             return _as_committed(layout, day, done, progress)
@@ -71,16 +77,31 @@ def score_day(
         day=day.isoformat(),
         files=tuple(results[task.name].entry for task in tasks),
         made_from=made_from,
-        facts=facts_of(bundle_id, code, results) | ({"carrying": carried.facts(counts)} if carried else {}),
+        facts=facts_of(bundle_id, code, results)
+        | ({"carrying": carried.facts(counts)} if carried else {})
+        | told_of(canary, results),
         notes={
             "scored": len(tasks) - len(kept),
             "kept": len(kept),
             "batch_rows": sorted({result.batch_rows for result in results.values()}),
             "seconds": round(time.perf_counter() - began, 3),
             **({"carrying": carried.notes(counts)} if carried else {}),
+            **({"why_full": WHY_FULL} if is_stopped else {}),
         },
     )
     return seal(layout, day, manifest)
+
+
+def made_by(canary: Canary | None) -> dict[str, str]:
+    """What a canary adds to what the scores are made from."""
+    return {} if canary is None else {CANARY: canary.bundle_id}
+
+
+def told_of(canary: Canary | None, results: Mapping[str, ShardResult]) -> dict[str, Any]:
+    """The facts about the canary's users; none without one."""
+    if canary is None:
+        return {}
+    return {CANARY: canary_facts(canary, {name: result.canary for name, result in sorted(results.items())})}
 
 
 @contextlib.contextmanager
@@ -104,6 +125,7 @@ def tasks_of(
     *,
     code: str,
     carried: Source | None,
+    canary: Canary | None = None,
 ) -> list[ShardTask]:
     """One task a shard, in the order of the shards; each writes into `parts`."""
     sampled = next((index for index, entry in enumerate(shards.files) if entry.rows), 0)
@@ -119,9 +141,11 @@ def tasks_of(
                 code=code,
                 settings=settings,
                 carried_from=None if carried is None else carried.digest,
+                canary=None if canary is None else canary.to_json(),
             ),
             keys=entry.keys,
             carry=None if carried is None else carried.carry(index, len(shards.files), looks=index == sampled),
+            canary=canary,
         )
         for index, entry in enumerate(shards.files)
     ]

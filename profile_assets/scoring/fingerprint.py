@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -40,17 +41,24 @@ def _sources() -> Iterator[Path]:
 
 
 def fingerprint(
-    *, shard_digest: str, bundle_id: str, code: str, settings: ScoringSettings, carried_from: str | None = None
+    *,
+    shard_digest: str,
+    bundle_id: str,
+    code: str,
+    settings: ScoringSettings,
+    carried_from: str | None = None,
+    canary: Mapping[str, Any] | None = None,
 ) -> str:
     """The fingerprint of the scores that one shard file would be given here and now.
 
     `carried_from` is the digest of the scores that may be carried, empty where there are none, None for a day that is
     scored in full. The scores are the same bits each time; but what was carried from scores that have since been
-    replaced, because they were wrong, must not be kept.
+    replaced, because they were wrong, must not be kept. `canary` tells of the bundle that scores a share of the users.
     """
     made_by = maker(bundle_id=bundle_id, code=code, settings=settings)
     carried = {} if carried_from is None else {"carried_from": carried_from}
-    return digest_of({"shard": shard_digest, "maker": made_by, **carried})
+    shared = {} if canary is None else {"canary": dict(canary)}
+    return digest_of({"shard": shard_digest, "maker": made_by, **carried, **shared})
 
 
 def maker(*, bundle_id: str, code: str, settings: ScoringSettings) -> str:

@@ -142,6 +142,8 @@ def _look_at(layout: Layout, day: dt.date, bundle_id: str, code: str) -> Earlier
             return "it was withdrawn"
         if record.bundle_id != bundle_id:
             return f"scored by the bundle {record.bundle_id}"
+        if record.canary is not None:
+            return f"a share of its users was scored by the canary {record.canary['bundle_id']}"
         if scores is None or record.sources.get(USER_SCORES) != scores.digest:
             return "the scores on disk are not those that were published"
         if scores.facts["code_version"] != code:

@@ -45,7 +45,7 @@ CARRIED_SCHEMA = pa.schema([*SCORE_SCHEMA, *EXTRA_FIELDS])
 BLOCK_ROWS = 65_536  # encoded and written at once: each looks up the values of its dictionaries once
 BATCH_ROWS = "batch_rows"  # footer key: the shape in use, smaller than asked for where memory was short
 ROWS_DIGEST = "rows_digest"  # footer key: `ScoreOrder.digest` of what was handed to the file
-_CACHED = 2  # the bundle that scores and the one before it
+_CACHED = 3  # the bundle that scores, the one before it, and a canary
 _SHOWN = 5
 
 Ids: TypeAlias = pa.ChunkedArray | pa.Array
@@ -117,6 +117,11 @@ class Scorer:
         if self.device == "cuda":
             torch.cuda.empty_cache()
 
+    def shrink(self, error: torch.OutOfMemoryError) -> None:
+        """Go on with half the shape, or less, which the device's memory holds. ScoringError where there is none."""
+        self._halve(error)
+        self._settle()
+
     def score(self, encoded: Encoded, ids: Ids | None = None) -> np.ndarray:
         """Probabilities, float32 of shape (rows,). ScoringError naming the users whose number is none; see `ids`."""
         for _, _, scores in self._forwards([(ids, encoded)]):
@@ -187,8 +192,7 @@ class Scorer:
             try:
                 return self._score_file(source, target, footer, carry)
             except torch.OutOfMemoryError as error:
-                self._halve(error)
-                self._settle()
+                self.shrink(error)
 
     def _score_file(self, source: Path, target: Path, footer: Mapping[str, str] | None, carry: Carry | None) -> int:
         counts, order = Counts(self.bundle.spec, self.bins), ScoreOrder()

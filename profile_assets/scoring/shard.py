@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from profile_assets.errors import AccountingError, ContractError, CorruptError, DataError, ScoringError
+from profile_assets.scoring.canary import CANARY, CANARY_SCHEMA, Canary, bundles_of, score_file_in_two
 from profile_assets.scoring.carrying import CARRYING, Carry
 from profile_assets.scoring.fingerprint import FINGERPRINT
 from profile_assets.scoring.scorer import (
@@ -43,7 +45,8 @@ _AGAIN = "run user_scores of that day again; if it happens twice, check the mach
 class ShardTask:
     """Score the file `source` of a shard into `target`; exactly the users of `keys` must come out.
 
-    `carry` says what may be carried on a day that is scored incrementally.
+    `carry` says what may be carried on a day that is scored incrementally; `canary`, which users another bundle
+    scores. There is never both.
     """
 
     source: Path
@@ -53,6 +56,7 @@ class ShardTask:
     fingerprint: str
     keys: KeySet
     carry: Carry | None = None
+    canary: Canary | None = None
 
     @property
     def name(self) -> str:
@@ -63,7 +67,8 @@ class ShardTask:
 @dataclass(frozen=True, kw_only=True)
 class ShardResult:
     """A scored shard as it lies on the disk. `unknown` counts, by category, values that training never saw;
-    `histograms`, by feature, rows in each of the bundle's bins; `carrying`, how many users were carried, scored, new.
+    `histograms`, by feature, rows in each of the bundle's bins; `carrying`, how many users were carried, scored, new;
+    `canary`, how many users were the canary's, and the same counts of these, which are in none of the others.
     """
 
     name: str
@@ -72,14 +77,20 @@ class ShardResult:
     histograms: Mapping[str, list[int]]
     batch_rows: int
     carrying: Mapping[str, Any] = field(default_factory=dict)
+    canary: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_shard(task: ShardTask) -> float:
     """Score the shard into the task's target; gives the seconds it took."""
     began = time.perf_counter()
     scorer = scorer_for(task.bundle_path, task.settings)
+    footer = {FINGERPRINT: task.fingerprint}
     with _named(task):
-        scorer.score_file(task.source, task.target, {FINGERPRINT: task.fingerprint}, task.carry)
+        if task.canary is None:
+            scorer.score_file(task.source, task.target, footer, task.carry)
+        else:
+            other = scorer_for(task.canary.bundle_path, task.settings)
+            score_file_in_two(scorer, other, task.canary, task.source, task.target, footer)
     return time.perf_counter() - began
 
 
@@ -115,18 +126,32 @@ def read_shard(task: ShardTask, path: Path, *, seconds: float = 0.0) -> ShardRes
             histograms=json.loads(footer[HISTOGRAMS]),
             batch_rows=int(footer[BATCH_ROWS]),
             carrying=json.loads(footer.get(CARRYING, "{}")),
+            canary=json.loads(footer.get(CANARY, "{}")),
         )
 
 
 def _rows_on_disk(task: ShardTask, path: Path) -> ScoreOrder:
-    """Every row of a score file: ids and scores. CorruptError where one has not the task's bundle beside it."""
-    order, bundle_id = ScoreOrder(), task.bundle_path.name
-    names = (SCORE_SCHEMA if task.carry is None else CARRIED_SCHEMA).names
+    """Every row of a score file: ids and scores. CorruptError where one has not its bundle beside it."""
+    order, names = ScoreOrder(), _schema_of(task).names
     for batch in iter_batches(path):
-        if batch.schema.names != names or pc.unique(batch.column(2)).to_pylist() != [bundle_id]:
-            raise CorruptError(f"{path} does not hold scores of {bundle_id} alone", remedy=_AGAIN)
+        if batch.schema.names != names or not _has_its_bundles(task, batch):
+            raise CorruptError(f"{path} does not hold scores of {task.bundle_path.name} alone", remedy=_AGAIN)
         order.add(batch.column(0), batch.column(1))
     return order
+
+
+def _schema_of(task: ShardTask) -> pa.Schema:
+    if task.canary is not None:
+        return CANARY_SCHEMA
+    return SCORE_SCHEMA if task.carry is None else CARRIED_SCHEMA
+
+
+def _has_its_bundles(task: ShardTask, batch: pa.RecordBatch) -> bool:
+    """Whether each row has the bundle beside it that was to score its user."""
+    if task.canary is None:
+        return bool(pc.unique(batch.column(2)).to_pylist() == [task.bundle_path.name])
+    wanted = bundles_of(task.canary, task.bundle_path.name, batch.column(0))
+    return bool(batch.column(2).cast(pa.string()).equals(wanted))
 
 
 def score_shard(task: ShardTask) -> ShardResult:

@@ -17,6 +17,8 @@ EXPORT = "feature_store_export"
 STAGES = (RAW_USERS, USER_SHARDS, USER_SCORES, EXPORT)
 RECONCILE = "reconcile"  # the scores of a published day, made in full once more; no stage of the day
 
+SHADOW = "shadow_scores"  # those of the bundle that is tried beside the published ones; no stage of the day
+
 USERS_FILE = "users.parquet"
 QUARANTINE_FILE = "rows.parquet"
 MANIFEST_FILE = "manifest.json"
@@ -61,6 +63,10 @@ class Layout:
     def reconciliation(self, day: dt.date) -> Path:
         """What the comparison of a published day with its scores in full came to."""
         return self.home / RECONCILE / f"{day.isoformat()}.json"
+
+    def shadow_report(self, day: dt.date) -> Path:
+        """What the comparison of a published day with its shadow came to."""
+        return self.home / SHADOW / f"{day.isoformat()}.json"
 
     @property
     def offline(self) -> Path:

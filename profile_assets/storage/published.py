@@ -49,7 +49,8 @@ class PublishRecord:
 
     `sources` maps each stage to the manifest digest that was published; `rows_digest` is that of the ids and scores in
     the table's file (`ScoreOrder`), None until they are written; `null_rates` maps each column of the landed
-    table to its share of missing rows, for later days to compare themselves with.
+    table to its share of missing rows, for later days to compare themselves with. `canary` tells of the bundle that
+    scored a share of the users, if one did: bundle_id, share, salt, rows.
     """
 
     day: dt.date
@@ -61,6 +62,7 @@ class PublishRecord:
     rows_digest: str | None = None
     null_rates: Mapping[str, float] = field(default_factory=dict)
     targets: Mapping[str, TargetState]
+    canary: Mapping[str, Any] | None = None
 
     @property
     def is_offline_done(self) -> bool:
@@ -84,6 +86,7 @@ class PublishRecord:
             "rows_digest": self.rows_digest,
             "null_rates": dict(self.null_rates),
             "targets": {name: _target_to_json(target) for name, target in self.targets.items()},
+            **({} if self.canary is None else {"canary": dict(self.canary)}),
         }
 
     @classmethod
@@ -98,6 +101,7 @@ class PublishRecord:
             rows_digest=value.get("rows_digest"),  # absent from records of before it was kept
             null_rates=value["null_rates"],
             targets={name: _target(target) for name, target in value["targets"].items()},
+            canary=value.get("canary"),
         )
 
 

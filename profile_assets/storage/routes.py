@@ -4,8 +4,10 @@ from __future__ import annotations
 
 FULL = "full"
 CARRIED = "carried"
-ROUTES = (FULL, CARRIED)
-"""`full` is a forward pass of the day; `carried` is the score of an earlier day whose model input was the same.
+CANARY = "canary"
+ROUTES = (FULL, CARRIED, CANARY)
+"""`full` is a forward pass of the day; `carried` is the score of an earlier day whose model input was the same;
+`canary` is a forward pass of the day by the bundle that is tried on a share of the users.
 
 Only ever appended to: the place of a name in this list is what lookups store.
 """

@@ -34,13 +34,14 @@ def test_the_assets_and_what_they_depend_on(definitions: dg.Definitions):
         "purchase_30d/user_scores": ["stable_bundle", "user_shards"],
         "purchase_30d/feature_store_export": ["user_scores"],
         "purchase_30d/published_scores": ["feature_store_export"],
+        "purchase_30d/shadow_scores": ["feature_store_export"],
     }
 
 
-def test_only_the_four_stages_are_partitioned(definitions: dg.Definitions):
+def test_only_the_four_stages_and_the_shadow_are_partitioned(definitions: dg.Definitions):
     graph = definitions.resolve_asset_graph()
     daily = {key.path[-1] for key in graph.get_all_asset_keys() if graph.get(key).partitions_def is not None}
-    assert daily == {"raw_users", "user_shards", "user_scores", "feature_store_export"}
+    assert daily == {"raw_users", "user_shards", "user_scores", "feature_store_export", "shadow_scores"}
 
 
 def test_the_checks(definitions: dg.Definitions):
@@ -48,6 +49,7 @@ def test_the_checks(definitions: dg.Definitions):
     assert sorted(f"{key.asset_key.path[-1]}: {key.name}" for key in graph.asset_check_keys) == [
         "feature_store_export: online_parity",
         "feature_store_export: rows_match_scores",
+        "published_scores: canary",
         "published_scores: fresh",
         "published_scores: reconciled",
         "published_scores: source_unchanged",
@@ -87,6 +89,8 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_redo_restated",
         "purchase_30d_reconcile",
         "purchase_30d_reconcile_replace",
+        "purchase_30d_canary",
+        "purchase_30d_shadow",
         "purchase_30d_prune",
         "purchase_30d_arrivals",
     }
@@ -96,6 +100,8 @@ def test_the_jobs_and_schedules(definitions: dg.Definitions):
         "purchase_30d_freshness_hourly": "5 * * * *",
         "purchase_30d_source_check_daily": "20 6 * * *",
         "purchase_30d_reconcile_weekly": "0 5 * * 1",
+        "purchase_30d_canary_daily": "0 6 * * *",
+        "purchase_30d_shadow_nightly": "0 4 * * *",
         "purchase_30d_prune_daily": "40 12 * * *",
         "purchase_30d_arrivals_nightly": "30 0 * * *",
     }

@@ -10,14 +10,13 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import sys
 import threading
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import TypeAlias
 
 from profile_assets.errors import ProfileAssetsError
 from profile_assets.scoring.shard import ShardResult, ShardTask, score_shard
+from profile_assets.storage.spawning import main_unseen
 
 Answer: TypeAlias = ShardResult | ProfileAssetsError
 
@@ -29,7 +28,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, gpu), daemon=True)
-        with _main_unseen():
+        with main_unseen():
             self.process.start()
         theirs.close()  # so that its death reads as the end of the pipe
 
@@ -50,20 +49,6 @@ class Worker:
         self.process.kill()
         self.process.join()
         self.connection.close()
-
-
-@contextlib.contextmanager
-def _main_unseen() -> Iterator[None]:
-    """Hide the running script from a process that is started: it would import it again, and all that it imports."""
-    main = sys.modules["__main__"]
-    file, spec = main.__dict__.pop("__file__", None), main.__spec__
-    main.__spec__ = None
-    try:
-        yield
-    finally:
-        main.__spec__ = spec
-        if file is not None:
-            main.__file__ = file
 
 
 def _work(connection: Connection, gpu: int | None) -> None:
