@@ -15,7 +15,8 @@ from profile_assets.features.spec import FeatureSettings
 from profile_assets.models.grounds import Grounds
 from profile_assets.models.recipe import Recipe
 from profile_assets.models.settings import NetworkSettings, PromotionLimits, TrainingSettings
-from profile_assets.profile.fields import Labels, Profile, Source
+from profile_assets.profile.fields import Profile
+from profile_assets.profile.table_fields import Labels, Source
 from profile_assets.quality.freshness import DueRule
 from profile_assets.quality.gates import Limits, Rules
 from profile_assets.scoring.settings import ScoringSettings

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from profile_assets.feature_store.rows import SCHEMA
-from profile_assets.profile.fields import ContractColumn, Profile
+from profile_assets.profile.fields import Profile
 from profile_assets.profile.source_mistakes import source_mistakes, table_in, tables_in
+from profile_assets.profile.table_fields import ContractColumn
 from profile_assets.storage.parts import PARTITION_COLUMN
 from profile_assets.storage.stages import ID_COLUMN
 from profile_assets.users.contract import Column, parse_type
