@@ -16,6 +16,7 @@ from profile_assets.profile import load_deployment
 from profile_assets.storage.records import read_json
 
 console = Console(highlight=False)
+_COLUMNS = ("segment", "rows", "published_mean", "shadow_mean", "mean_difference", "disagreeing_share")
 _FIGURES = ("rows", "published_mean", "shadow_mean", "psi", "rank_correlation", "mean_difference", "disagreeing")
 
 
@@ -45,10 +46,10 @@ def _show(found: dict[str, Any]) -> None:
         console.print(f"  {name}: {_told(value)}")
     if found["segments"]:
         table = Table(title=f"by {found['segment']}", title_justify="left")
-        for column in found["segments"][0]:
+        for column in _COLUMNS:
             table.add_column(column)
         for row in found["segments"]:
-            table.add_row(*(_told(value) for value in row.values()))
+            table.add_row(*(_told(row[column]) for column in _COLUMNS))
         console.print(table)
 
 

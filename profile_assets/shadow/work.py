@@ -33,6 +33,7 @@ from profile_assets.storage.share import in_share
 from profile_assets.storage.stages import ID_COLUMN, commit, current, describe, require, seal
 
 SALT = "shadow"
+BATCH_ROWS = 4096  # what fits the caches of a processor
 _AGAIN = "run the day and publish it, then its shadow again"
 
 
@@ -63,8 +64,7 @@ def score_and_compare(task: ShadowTask) -> dict[str, Any]:
     """Do all of it; what was found, which is also written beside the scores. Runs in one process, on one thread."""
     layout, day = task.layout, task.day
     shards, scores = _published(layout, day)
-    settings = dataclasses.replace(task.settings, mode="full", workers=1, finds_batch=False)
-    scorer = scorer_for(layout.bundle(task.bundle_id), settings)
+    scorer = scorer_for(layout.bundle(task.bundle_id), _own_settings(task.settings))
     staged = atomic.empty_folder(layout.staging(SHADOW, day))
     began, parts = time.perf_counter(), []
     for entry in shards.files:
@@ -88,6 +88,12 @@ def score_and_compare(task: ShadowTask) -> dict[str, Any]:
     _leave_only(layout, day)
     atomic.write_json(layout.shadow_report(day), found, staging=layout.scratch("records"))
     return found
+
+
+def _own_settings(settings: ScoringSettings) -> ScoringSettings:
+    """On a processor, whatever the day takes: a GPU's memory is for what is published."""
+    rows = min(settings.batch_rows, BATCH_ROWS)
+    return dataclasses.replace(settings, device="cpu", batch_rows=rows, mode="full", workers=1, finds_batch=False)
 
 
 def _published(layout: Layout, day: dt.date) -> tuple[Manifest, Manifest]:

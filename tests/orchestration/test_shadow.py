@@ -169,3 +169,30 @@ def test_without_a_shadow_nothing_is_done_and_the_command_says_how_to_name_one(
     small.session.shadow(DAY)
     event = small.session.instance.get_latest_materialization_event(dg.AssetKey(["small", SHADOW]))
     assert event is None
+
+
+def test_every_night_yesterday_is_scored_where_there_is_a_shadow_and_a_published_day(make: Callable[..., Any]):
+    small = make()
+    schedule = small.session.definitions.resolve_schedule_def("small_shadow_nightly")
+    assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
+
+    def tick(day: int) -> Any:
+        moment = dt.datetime(2026, 1, day, 4, tzinfo=dt.UTC)
+        repository = small.session.definitions.get_repository_def()
+        with dg.build_schedule_context(scheduled_execution_time=moment, repository_def=repository) as context:
+            return schedule.evaluate_tick(context)
+
+    assert [request.partition_key for request in tick(6).run_requests] == [str(DAY)]
+    assert tick(7).skip_message == "2026-01-06 is not published"
+    set_pointer(small.layout, "shadow", None, by="ana", why="enough")
+    assert tick(6).skip_message == "there is no shadow"
+
+
+def test_a_day_that_was_made_again_since_has_no_shadow_until_it_is_published(make: Callable[..., Any]):
+    from profile_assets.shards.split import split
+    from profile_assets.storage.stages import commit
+
+    small = make()
+    commit(small.layout, DAY, split(small.layout, DAY, 3))
+    with pytest.raises(DataError, match="are gone or new -> run the day and publish it"):
+        small.session.shadow(DAY)

@@ -304,3 +304,22 @@ def test_an_address_written_into_the_profile_is_not_repeated(write: Callable[[st
     text = mistakes_of(write(f"{minimal}\n[alerts]\n{alerts}\n"))
     assert "mistake(s)" in text
     assert "s3cr3tt0k3n" not in text
+
+
+@pytest.mark.parametrize(
+    ("addition", "expected"),
+    [
+        (
+            '[shadow]\nsegment = "contry"',
+            "shadow.segment: 'contry' is no column of the contract; did you mean 'country'?",
+        ),
+        ('[shadow]\nsegment = "balance"', "shadow.segment: 'balance' is personal or no text"),
+        ("[shadow]\nsegment = 3", "shadow.segment: "),
+        ("[shadow]\nshare = 0", "shadow.share: "),
+        ("[canary]\nshare = 0.6", "canary.share: "),
+    ],
+)
+def test_the_share_and_the_segment_of_a_trial_are_looked_at(
+    write: Callable[[str], Path], minimal: str, addition: str, expected: str
+):
+    assert expected in mistakes_of(write(f"{minimal}\n{addition}\n"))
