@@ -166,13 +166,13 @@ class SmallWorld:
         self.source(day).parent.mkdir(parents=True, exist_ok=True)
         self.source(day).write_text("\n".join(["account,balance,country", *lines]) + "\n")
 
-    def write_training(self) -> None:
-        """The days that a model is trained and measured on, with their labels."""
+    def write_training(self, *, every: int = 5) -> None:
+        """The days that a model is trained and measured on, with their labels: 1 for `every` so manieth account."""
         training = self.deployment.training
-        labels = [f'{{"account": {n}, "defaulted": {int(n % 5 == 0)}}}' for n in range(200)]
+        labels = [f'{{"account": {n}, "defaulted": {int(n % every == 0)}}}' for n in range(200)]
         for day in (training.first_day, training.selection_day):
             self.write_day(day)
-            (self.root / "labels" / str(day)).mkdir(parents=True)
+            (self.root / "labels" / str(day)).mkdir(parents=True, exist_ok=True)
             (self.root / "labels" / str(day) / "d.ndjson").write_text("\n".join(labels) + "\n")
 
     def write_days(self, count: int) -> list[dt.date]:
@@ -305,6 +305,14 @@ class Ui:
         """Every run, newest first, with its tags as a mapping."""
         runs: list[dict[str, Any]] = self.ask(RUNS)["runsOrError"]["results"]
         return [{**run, "tags": {tag["key"]: tag["value"] for tag in run["tags"]}} for run in runs]
+
+    def day_runs(self) -> dict[str, list[dict[str, Any]]]:
+        """The runs of each day, newest first."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for run in self.runs():
+            if "dagster/partition" in run["tags"]:
+                found.setdefault(run["tags"]["dagster/partition"], []).append(run)
+        return found
 
     def is_up(self) -> bool | None:
         with contextlib.suppress(OSError):

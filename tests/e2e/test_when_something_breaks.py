@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from profile_assets.cli import main
+from profile_assets.models.registry import read_pointer
 from profile_assets.storage.layout import USER_SHARDS
-from profile_assets.storage.published import published_days
+from profile_assets.storage.published import published_days, read_record
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "when-something-breaks.md"
@@ -58,6 +59,14 @@ def test_every_link_of_the_page_leads_to_a_heading():
         re.sub(r"[^a-z ]", "", line[3:].lower()).replace(" ", "-") for line in text.splitlines() if line[:3] == "## "
     }
     assert set(re.findall(r"\]\(#([a-z-]+)\)", text)) == headings
+
+
+def stable(layout) -> str:
+    return read_pointer(layout, "stable").bundle_id
+
+
+def newest_bundle(layout) -> str:
+    return max(layout.models.glob("b-*"), key=lambda path: path.stat().st_mtime).name
 
 
 @pytest.mark.timeout(600)
@@ -106,6 +115,16 @@ def test_each_command_does_what_the_page_says(small_world, type_in):
     # the disk
     assert "nothing" in types("profile-assets prune --dry-run")
     types("profile-assets prune")
-    small_world.write_training()
+    # a bad model: another one is trained, promoted, and taken back
+    small_world.write_training(every=3)
     types("profile-assets train")
+    good, other = stable(layout), newest_bundle(layout)
+    assert other != good
+    assert type_in(f"profile-assets models promote {other} --why better --force")[0] == 0
+    assert stable(layout) == other
+    assert "promote" in types("profile-assets models history")
+    types('profile-assets models rollback --why "it overrates new users"')
+    types("profile-assets backfill 2026-01-01 2026-01-05 --again")
+    assert stable(layout) == good
+    assert {read_record(layout, day).bundle_id for day in days[-2:]} == {good}
     assert untried == set()
