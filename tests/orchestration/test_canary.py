@@ -17,6 +17,7 @@ from profile_assets.errors import DataError
 from profile_assets.models.registry import read_pointer, set_first_stable, set_pointer
 from profile_assets.storage.published import read_part_record
 from profile_assets.storage.share import in_share
+from profile_assets.tracing.trace import Question, trace
 
 FIRST, SECOND, THIRD = (dt.date(2026, 1, day) for day in (5, 6, 7))
 FAR = dt.date(2026, 2, 5)  # no day before it is near enough to be compared with
@@ -41,6 +42,12 @@ def command(small: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any
     monkeypatch.setenv("PROFILE_CONFIG", str(small.layout.root / "small.toml"))
     monkeypatch.setenv("COLUMNS", "200")
     return CliRunner().invoke(app, list(arguments))
+
+
+def traces(small: Any, user: str) -> dict[str, Any]:
+    deployment = small.session.deployment
+    rooms = {"source": deployment.source, "contract": deployment.contract, "scoring": deployment.scoring}
+    return trace(Question(layout=small.layout, user=user, day=FIRST, **rooms))
 
 
 def test_its_users_get_its_scores_and_all_others_the_same_bits_as_without_it(small: Any):
@@ -68,6 +75,8 @@ def test_its_users_get_its_scores_and_all_others_the_same_bits_as_without_it(sma
     assert (shown["canary_bundle_id"], shown["canary_rows"], shown["bundle_id"]) == (other, len(taken), stable)
     assert len(shown["canary_scores"]) < 1000
     assert shown["canary_psi"] >= 0
+    traced = traces(small, min(taken))
+    assert (traced["bundle"]["id"], traced["recomputed"]["agreement"]) == (other, "equal")
     small.session.reconcile(FIRST)
     assert small.evaluation("reconciled").passed, "each user is held against the bundle that scored it"
     again = small.rows(FIRST)
