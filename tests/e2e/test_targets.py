@@ -19,7 +19,6 @@ from profile_assets.errors import StorageError
 from profile_assets.feature_store.lookups import lookup
 from profile_assets.feature_store.online import open_online
 from profile_assets.feature_store.read import read_day
-from profile_assets.orchestration.shell import dagster_errors
 from profile_assets.profile import load_deployment
 from profile_assets.profile.loading import default_profile
 from profile_assets.storage.published import read_record
@@ -29,7 +28,7 @@ EXPORT = dg.AssetKey(["purchase_30d", "feature_store_export"])
 
 @pytest.fixture
 def world_with(fresh_world: Any, tmp_path: Path) -> Callable[..., Any]:
-    """The fresh world under a profile with other targets."""
+    """The fresh world under a profile with other targets, and no wait before a retry."""
 
     def change(**words: str) -> Any:
         text = default_profile().read_text(encoding="utf-8")
@@ -41,7 +40,7 @@ def world_with(fresh_world: Any, tmp_path: Path) -> Callable[..., Any]:
                 else text.replace(f'offline = "{old}"', f'offline = "{new}"')
             )
         path = tmp_path / "profile.toml"
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text + "\n[retries]\nwaits_s = [0]\n", encoding="utf-8")
         deployment = load_deployment(path, environment={"PROFILE_DATA": str(tmp_path)})
         return type(fresh_world)(deployment=deployment, instance=fresh_world.instance)
 
@@ -85,11 +84,9 @@ def test_the_ui_shows_the_switch_the_parity_and_the_path(demo_world):
 def test_a_run_without_redis_fails_and_says_so_and_the_command_line_completes_it(
     world_with, monkeypatch, tmp_path, redis_url
 ):
-    """The waits between the attempts are left out; everything else is as it runs."""
     world = world_with(sqlite="redis")
     layout, day = world.deployment.layout, world.days[-1]
     monkeypatch.setenv("PROFILE_REDIS_URL", f"unix://{tmp_path}/nobody.sock")
-    monkeypatch.setitem(dagster_errors.__wrapped__.__kwdefaults__, "retry_waits_s", (0,))
     with pytest.raises(StorageError, match=f"online it is pending.*publish {day}"):
         world.session.score(day)
     assert {name: target.state for name, target in read_record(layout, day).targets.items()} == {
