@@ -56,8 +56,7 @@ def test_one_that_hangs_is_ended_at_the_limit_with_all_that_it_started(works: An
     pids = tmp_path / "pids"
     with pytest.raises(ScoringError, match="was not done after 8 s, and its process was ended"):
         apart(works.hang, str(tmp_path), limit_s=8)
-    if not pids.exists():
-        pytest.skip("this machine did not even start it within the limit")
-    for pid in map(int, pids.read_text().split()):
+    started = pids.read_text().split() if pids.exists() else []  # a busy machine may not even have come so far
+    for pid in map(int, started):
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
