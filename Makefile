@@ -38,7 +38,7 @@ ui: $(STAMP) ## the Dagster UI on the same state, at http://127.0.0.1:3000
 	@dagster dev --host 127.0.0.1 --port $(or $(PORT),3000)
 
 test: $(STAMP) lint types ## the whole test suite, with linters and types
-	@python -m pytest --numprocesses auto --dist loadfile
+	@python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP) ## ruff and import-linter
 	@ruff check .
