@@ -14,7 +14,7 @@ from rich.table import Table
 
 from profile_assets.errors import BundleError
 from profile_assets.models import registry
-from profile_assets.models.bundle_files import METRICS, PROVENANCE, SIGNATURE, SNAPSHOT, SPEC, read_part
+from profile_assets.models.bundle_files import METRICS, PROVENANCE, SIGNATURE, SNAPSHOT, SPEC, check_metrics, read_part
 from profile_assets.profile import load_deployment
 from profile_assets.storage.layout import Layout
 
@@ -165,10 +165,11 @@ def _row(layout: Layout, bundle_id: str, pointers: list[str]) -> dict[str, Any]:
     path = layout.bundle(bundle_id)
     row: dict[str, Any] = {"bundle_id": bundle_id, "made_at": "", "pointers": pointers, "problem": None}
     try:
-        days, provenance = read_part(path, METRICS).get("days") or [], read_part(path, PROVENANCE)
+        metrics, provenance = read_part(path, METRICS), read_part(path, PROVENANCE)
+        check_metrics(metrics)
     except BundleError as error:
         return {**row, "problem": error.what, "day": None, "auc": None, "log_loss": None, "commit": None}
-    last = days[-1] if days else {}
+    last = (metrics.get("days") or [{}])[-1]
     commit = (provenance.get("code") or {}).get("commit")
     row["made_at"] = provenance.get("made_at") or ""
     return {**row, **{name: last.get(name) for name in ("day", "auc", "log_loss")}, "commit": commit}
@@ -189,10 +190,13 @@ def _environment(provenance: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {provenance[name]}" for name in names if provenance.get(name))
 
 
+_IDS = ("bundle_id", "before")  # to be copied
+
+
 def _show_table(title: str, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, no_wrap=column in _IDS, overflow="fold")
     for row in rows:
         table.add_row(*(_number(row.get(column)) for column in columns))
     console.print(table)

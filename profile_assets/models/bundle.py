@@ -136,6 +136,8 @@ def load_bundle(path: Path, device: str = "cpu") -> Bundle:
         for name in contents
         if name.endswith(".json") and (value := found(problems, partial(parse_json, name, contents[name]))) is not None
     }
+    if files.METRICS in parsed:
+        found(problems, partial(files.check_metrics, parsed[files.METRICS]))
     model = None
     if files.SIGNATURE in parsed and files.SPEC in parsed:
         model = restored(parsed[files.SIGNATURE], parsed[files.SPEC], contents.get(files.WEIGHTS), problems)

@@ -81,12 +81,16 @@ def _strangers(path: Path) -> Iterator[str]:
 def parse_json(name: str, content: bytes) -> dict[str, Any]:
     """A JSON file of a bundle as an object; BundleError where it is none."""
     try:
-        value = json.loads(content)
+        value = json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise _no_object(name, f"is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise _no_object(name, "is not a JSON object")
     return value
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
 
 
 def _no_object(name: str, why: str) -> BundleError:
@@ -104,6 +108,15 @@ def read_part(path: Path, name: str) -> dict[str, Any]:
 def bins_of(metrics: Mapping[str, Any]) -> Bins | None:
     """The bins among a bundle's metrics; None for a bundle that was made without."""
     return Bins.from_json(metrics[BINS]) if BINS in metrics else None
+
+
+def check_metrics(metrics: Mapping[str, Any]) -> bool:
+    """True; BundleError unless the metrics are what scoring and reports take them for."""
+    days = metrics.get("days", [])
+    if not isinstance(days, list) or not all(isinstance(day, dict) for day in days):
+        raise BundleError(f"{METRICS}: days is no list of tables", remedy="write what training writes, or leave it out")
+    bins_of(metrics)
+    return True
 
 
 def read_bins(path: Path) -> Bins | None:

@@ -70,8 +70,7 @@ def review(
 ) -> Review:
     """Look at a candidate. `grounds` is None for a profile without labels, which can compare nothing."""
     registry.require_bundle(layout, candidate)
-    pointer = registry.read_pointer(layout, registry.STABLE)
-    stable = None if pointer is None else pointer.bundle_id
+    stable = registry.last_stable(layout)
     try:
         bundle = load_bundle(layout.bundle(candidate))
     except BundleError as error:

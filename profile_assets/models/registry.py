@@ -32,19 +32,33 @@ _UNCHANGED = "nothing was changed"
 def stable_bundle(layout: Layout) -> Path:
     """The folder of the bundle that scores."""
     pointer = read_pointer(layout, STABLE)
+    if pointer is None and (known := last_stable(layout)) is not None:
+        raise BundleError(
+            f"{layout.pointer(STABLE)} is gone; the log says that {known} was stable",
+            remedy=f'set it again: `profile-assets models promote {known} --why "..."`',
+        )
     if pointer is None:
         raise BundleError(f"{layout.name} has no stable bundle yet", remedy="train one: profile-assets train")
     require_bundle(layout, pointer.bundle_id)
     return layout.bundle(pointer.bundle_id)
 
 
+def last_stable(layout: Layout) -> str | None:
+    """What is stable; by the log where the pointer is gone. None only where nothing ever was."""
+    pointer = read_pointer(layout, STABLE)
+    if pointer is not None:
+        return pointer.bundle_id
+    known = [change.bundle_id for change in history(layout) if change.pointer == STABLE]
+    return known[-1] if known else None
+
+
 def set_first_stable(
     layout: Layout, bundle_id: str, why: str, *, by: str = "training", now: dt.datetime | None = None
 ) -> bool:
-    """Make a bundle the stable one if there is none yet. Gives whether it did."""
+    """Make a bundle the stable one if there never was one. Gives whether it did."""
     require_bundle(layout, bundle_id)
     with _changing(layout):
-        if read_pointer(layout, STABLE) is not None:
+        if last_stable(layout) is not None:
             return False
         _move(layout, STABLE, bundle_id, by=by, why=why, action="first", now=now)
     return True
@@ -73,7 +87,7 @@ def set_pointer(
     elif name == STABLE:
         raise BundleError("stable cannot point to nothing", remedy="promote another bundle, or roll back")
     with _changing(layout):
-        before, stable = _bundle_of(layout, name), _bundle_of(layout, STABLE)
+        before, stable = _bundle_of(layout, name), last_stable(layout)
         if expected is not None and stable != expected:
             raise BundleError(
                 f"stable has become {stable}, and what was found was found against {expected}",
@@ -81,8 +95,8 @@ def set_pointer(
             )
         if before == bundle_id:
             return None
-        if name == STABLE and before is not None:
-            _move(layout, PREVIOUS, before, by=by, why=f"{bundle_id} became stable", action=action, now=now)
+        if name == STABLE and stable not in (None, bundle_id):
+            _move(layout, PREVIOUS, stable, by=by, why=f"{bundle_id} became stable", action=action, now=now)
         return _move(layout, name, bundle_id, by=by, why=why, action=action, evidence=evidence, now=now)
 
 
@@ -158,7 +172,7 @@ def _move(
     change = Change(
         pointer=name,
         bundle_id=bundle_id,
-        before=_bundle_of(layout, name),
+        before=last_stable(layout) if name == STABLE else _bundle_of(layout, name),
         since=max([moment, *(one.at for one in logged[-1:])]).isoformat(),
         by=by,
         why=why,

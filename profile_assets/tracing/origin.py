@@ -43,7 +43,7 @@ def origin(
 ) -> dict[str, Any]:
     """The file and row number that the user's kept row has in the source; `state` says how far that can be told.
 
-    found: the source is the one that landed; restated: it is another one now; absent: it no longer has the user;
+    found: the source is the one that landed; restated: it is another one now; absent: it has no such user;
     gone, unreachable: it cannot be read.
     """
     try:
@@ -56,6 +56,8 @@ def origin(
         return {"state": "unreachable", "note": f"the source could not be read: {error.what}"}
     struck = {(one["file"], one["row"]) for one in aside}
     kept = [place for place in places if place not in struck] or places
+    if not kept and is_same:
+        return {"state": "absent", "note": "the source has no such user"}
     if not kept:
         return {"state": "absent", "note": "the source has no such user any more: it was restated since it landed"}
     file, row = kept[-1 if contract.keep == "last" else 0]

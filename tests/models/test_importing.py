@@ -124,3 +124,20 @@ def test_a_link_in_place_of_a_file_is_not_followed(folder: Path, layout: Layout,
 def test_no_folder_at_all(tmp_path: Path, layout: Layout) -> None:
     with pytest.raises(BundleError, match="is no folder"):
         import_bundle(tmp_path / "gone", CONTRACT, layout)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "told"),
+    [
+        ('{"days": [5]}', "days is no list of tables"),
+        ('{"bins": 5}', "the bins of the bundle's metrics cannot be used"),
+        ('{"auc": NaN}', "NaN is no number"),
+    ],
+)
+def test_metrics_that_nobody_could_use_are_refused_at_the_door(
+    folder: Path, layout: Layout, metrics: str, told: str
+) -> None:
+    (folder / "metrics.json").write_text(metrics)
+    with pytest.raises(BundleError, match=told):
+        import_bundle(folder, CONTRACT, layout)
+    assert not list(layout.models.glob("b-*"))

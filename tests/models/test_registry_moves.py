@@ -14,11 +14,13 @@ from profile_assets.models.bundle_files import SEAL
 from profile_assets.models.registry import (
     bundle_ids,
     history,
+    last_stable,
     read_pointer,
     rollback,
     set_first_stable,
     set_pointer,
     stable_at,
+    stable_bundle,
 )
 from profile_assets.storage.layout import Layout
 
@@ -190,3 +192,18 @@ def test_promotions_at_once_leave_a_log_without_a_gap(layout: Layout) -> None:
 def test_the_bundles_that_are_there(layout: Layout) -> None:
     (layout.models / "b-notone").mkdir()
     assert bundle_ids(layout) == list(IDS)
+
+
+def test_a_pointer_that_was_removed_is_no_empty_registry(layout: Layout) -> None:
+    set_first_stable(layout, ONE, "first")
+    set_pointer(layout, "stable", TWO, by="ada", why="better")
+    layout.pointer("stable").unlink()
+    assert last_stable(layout) == TWO
+    with pytest.raises(BundleError, match=f"the log says that {TWO} was stable"):
+        stable_bundle(layout)
+    assert not set_first_stable(layout, ONE, "first again")
+    set_pointer(layout, "stable", ONE, by="ada", why="back")
+    pointer = read_pointer(layout, "previous")
+    assert pointer is not None
+    assert pointer.bundle_id == TWO
+    assert history(layout)[-1].before == TWO
