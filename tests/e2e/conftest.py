@@ -358,7 +358,12 @@ def dagster_dev() -> Iterator[Callable[..., Ui]]:
             )
             running.callback(stop, server)
             ui = Ui(port)
-            wait_for("dagster dev", ui.is_up)
+
+            def is_up() -> Any:
+                assert server.poll() is None, f"dagster dev ended:\n{(home / 'dev.log').read_text()[-3000:]}"
+                return ui.is_up()
+
+            wait_for("dagster dev", is_up)
             return ui
 
         yield start
