@@ -16,6 +16,7 @@ from profile_assets.alerts.book import Book
 from profile_assets.alerts.passing import replace_text
 from profile_assets.alerts.problems import newest_landed
 from profile_assets.alerts.settings import SEVERITIES
+from profile_assets.errors import CorruptError
 from profile_assets.quality.freshness import DueRule, Judgement
 from profile_assets.storage.days import day_end
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, Layout
@@ -99,7 +100,10 @@ def _newest_day(layout: Layout, day: dt.date | None) -> Iterator[Sample]:
 
 def _landed(layout: Layout) -> Iterator[Sample]:
     day = newest_landed(layout)
-    manifest = None if day is None else current(layout, RAW_USERS, day)
+    try:
+        manifest = None if day is None else current(layout, RAW_USERS, day)
+    except CorruptError:  # which the alerts tell; a number that is not known is left out
+        return
     if manifest is not None:
         read, aside = manifest.facts["read"], manifest.facts["quarantined"]
         yield Sample(name="read_rows", value=read, help="Rows read of the newest landed day.")

@@ -15,6 +15,7 @@ from profile_assets.errors import CorruptError
 from profile_assets.quality.freshness import DueRule, Judgement, due_at
 from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, Layout
 from profile_assets.storage.outcomes import UNRELEASABLE, Outcome
+from profile_assets.storage.parts import day_of
 from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
@@ -157,14 +158,9 @@ def set_aside(layout: Layout, rule: DueRule, now: dt.datetime, *, limit: float) 
 
 
 def newest_landed(layout: Layout) -> dt.date | None:
-    """The newest day with a committed landing."""
-    return max(
-        (
-            dt.date.fromisoformat(path.parent.name.removeprefix("day="))
-            for path in (layout.home / RAW_USERS).glob(f"day=????-??-??/{MANIFEST_FILE}")
-        ),
-        default=None,
-    )
+    """The newest day with a committed landing; folders that are named for no day are not ours."""
+    folders = (path.parent.name for path in (layout.home / RAW_USERS).glob(f"day=????-??-??/{MANIFEST_FILE}"))
+    return max((day for folder in folders if (day := day_of(folder)) is not None), default=None)
 
 
 def warned_checks(layout: Layout, rule: DueRule, judged: Judgement, now: dt.datetime) -> Iterator[Problem]:

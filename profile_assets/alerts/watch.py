@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -114,29 +114,44 @@ def _in_words(book: Book) -> list[str]:
 
 
 def _problems(watch: Watch, judged: Judgement, now: dt.datetime) -> list[Problem]:
+    """What is wrong now. A record that cannot be read for one kind of problem hides none of another kind."""
     layout, rule, settings = watch.layout, watch.rule, watch.settings
-    return [
-        *stale_days(layout, rule, judged),
-        *waiting_targets(rule, judged, now, patience_s=settings.pending_minutes * 60),
-        *set_aside(layout, rule, now, limit=settings.max_quarantine_rate),
-        *warned_checks(layout, rule, judged, now),
+    looks: list[Callable[[], Iterator[Problem]]] = [
+        lambda: stale_days(layout, rule, judged),
+        lambda: waiting_targets(rule, judged, now, patience_s=settings.pending_minutes * 60),
+        lambda: set_aside(layout, rule, now, limit=settings.max_quarantine_rate),
+        lambda: warned_checks(layout, rule, judged, now),
     ]
+    found: list[Problem] = []
+    unreadable: list[Problem] = []
+    for look in looks:
+        try:
+            found += look()
+        except ProfileAssetsError as error:
+            unreadable.append(_unjudged(watch, error, now, "not everything can be judged"))
+    return [*found, *unreadable[:1]]
 
 
 def _note_problems(watch: Watch, book: Book, channels: Sequence[Channel], *, now: dt.datetime) -> Judgement | None:
-    """Write letters of what began and what is over; None where nothing could be judged."""
+    """Write letters of what began and what is over; None where nothing could be judged.
+
+    While anything cannot be judged nothing is over: it might be what is not seen.
+    """
     _reopen_what_nobody_took(book)
     judged: Judgement | None = None
     try:
         judged = watch.judge(now)
-        problems, others = _problems(watch, judged, now), []
+        problems = _problems(watch, judged, now)
     except ProfileAssetsError as error:
         judged, problems = None, [_unjudged(watch, error, now)]
-        others = [one for one in book.episodes if one.topic != UNJUDGED]
-    happened = step([one for one in book.episodes if one not in others], problems)
+    happened = step(book.episodes, problems)
+    is_partial = any(one.topic == UNJUDGED for one in problems)
     at = local(now, watch.rule.time_zone)
-    book.episodes = [*others, *happened.going_on]
+    book.episodes = [*happened.going_on]
     for over in happened.over.values():
+        if is_partial:
+            book.episodes += over
+            continue
         outbox.put(book, ending(watch.name, over, raised_at=at, link=watch.link), channels, now=now)
     for begun in happened.begun.values():
         alert = beginning(watch.name, begun, raised_at=at, link=watch.link)
@@ -153,14 +168,16 @@ def _reopen_what_nobody_took(book: Book) -> None:
     book.episodes = [one for one in book.episodes if one.is_told or one.letter in on_their_way]
 
 
-def _unjudged(watch: Watch, error: ProfileAssetsError, now: dt.datetime) -> Problem:
+def _unjudged(
+    watch: Watch, error: ProfileAssetsError, now: dt.datetime, what: str = "freshness cannot be judged"
+) -> Problem:
     at = now.astimezone(dt.UTC)
     return Problem(
         topic=UNJUDGED,
         kind="unjudged",
         severity="error",
         day=at.date(),
-        reason=f"freshness cannot be judged: {error.what}",
+        reason=f"{what}: {error.what}",
         since=local(now, watch.rule.time_zone),
         remedy=error.remedy,
     )

@@ -97,9 +97,10 @@ def _stamp(path: Path) -> Stamp | None:
 @functools.lru_cache(maxsize=8192)
 def _look(layout: Layout, day: dt.date, *stamps: Stamp | None) -> _Look:  # noqa: ARG001 (the stamps are the key)
     try:
-        record = read_record(layout, day) or read_part_record(layout, day)
-        if record is None:
+        footer = read_part_record(layout, day)  # a file that cannot be read is no published day, whatever is said
+        if footer is None:
             return _Look(objection="is not in the table any more")
+        record = read_record(layout, day) or footer
         return _Look(objection=_objection(layout, record), targets=record.targets)
     except CorruptError as error:
         return _Look(objection=error.what)

@@ -53,7 +53,7 @@ def days_of(layout: Layout, *, known_at: dt.datetime | None = None) -> list[dt.d
     """The days that the table has, oldest first; see `part_of` for `known_at`."""
     if not (layout.offline / "_delta_log").exists():
         parts = layout.offline.glob(f"{PARTITION_COLUMN}=????-??-??/{PART_FILE}")
-        return sorted(day for part in parts if (day := _day_of(part.parent.name)) is not None)
+        return sorted(day for part in parts if (day := day_of(part.parent.name)) is not None)
     table = delta_table(layout.offline, known_at=known_at)
     if table is None:
         return []
@@ -61,10 +61,10 @@ def days_of(layout: Layout, *, known_at: dt.datetime | None = None) -> list[dt.d
         return sorted({dt.date.fromisoformat(str(one[PARTITION_COLUMN])) for one in table.partitions()})
 
 
-def _day_of(folder: str) -> dt.date | None:
+def day_of(folder: str) -> dt.date | None:
     """The day of a folder; None for a name that is no day of the calendar, such as ds=2026-13-99."""
     try:
-        return dt.date.fromisoformat(folder.removeprefix(f"{PARTITION_COLUMN}="))
+        return dt.date.fromisoformat(folder.partition("=")[2])
     except ValueError:
         return None
 

@@ -16,6 +16,7 @@ from typing import Any
 from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import Layout
+from profile_assets.storage.parts import day_of
 from profile_assets.storage.published import OFFLINE, PublishRecord, read_record
 from profile_assets.storage.records import FORMAT, read_json
 
@@ -83,7 +84,8 @@ def withdrawal_of(layout: Layout, published: PublishRecord | None) -> Withdrawal
 
 def withdrawn_days(layout: Layout) -> dict[dt.date, str]:
     """The days that were taken back and not published again since, with the reason, oldest first."""
-    days = sorted(dt.date.fromisoformat(path.stem) for path in layout.withdrawals.glob("*.json"))
+    stems = (path.stem for path in layout.withdrawals.glob("????-??-??.json"))  # copies by other names are not ours
+    days = sorted(day for stem in stems if (day := day_of(f"day={stem}")) is not None)
     found = {day: read_withdrawal(layout, day) for day in days}
     return {day: one.why for day, one in found.items() if one is not None and _stands(layout, one)}
 

@@ -14,7 +14,15 @@ from profile_assets.errors import ProfileAssetsError
 from profile_assets.storage.holders import Holder, holder
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.pruned import pruned_at
-from profile_assets.storage.published import OFFLINE, ONLINE, PublishRecord, TargetState, published_days, read_record
+from profile_assets.storage.published import (
+    BUCKET,
+    OFFLINE,
+    ONLINE,
+    PublishRecord,
+    TargetState,
+    published_days,
+    read_record,
+)
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
 from profile_assets.storage.withdrawals import withdrawn_days
@@ -38,8 +46,8 @@ class StageState:
 class DayState:
     """One day. `verdict` is "passed", "stopped", "damaged" or "none"; `stopped_by` names the checks.
 
-    `offline` and `online` are states of the publish record, "damaged" or "none"; `published_at` in UTC; `withdrawn` is
-    the reason; `locks` maps what is locked to its holder.
+    `offline`, `online` and `copy` (on S3) are states of the publish record, "damaged" or "none"; `published_at` in
+    UTC; `withdrawn` is the reason; `locks` maps what is locked to its holder.
     """
 
     day: dt.date
@@ -51,6 +59,7 @@ class DayState:
     offline: str
     online: str
     online_note: str
+    copy: str
     published_at: dt.datetime | None
     withdrawn: str | None
     locks: Mapping[str, Holder]
@@ -58,7 +67,8 @@ class DayState:
     @property
     def pending(self) -> tuple[str, ...]:
         """The targets that still lack the day."""
-        return tuple(name for name, state in ((OFFLINE, self.offline), (ONLINE, self.online)) if state == "pending")
+        states = {OFFLINE: self.offline, ONLINE: self.online, BUCKET: self.copy}
+        return tuple(name for name, state in states.items() if state == "pending")
 
     def to_json(self) -> dict[str, Any]:
         stages = {name: {"state": one.presence, "rows": one.rows} for name, one in self.stages.items()}
@@ -73,6 +83,7 @@ class DayState:
             "offline": self.offline,
             "online": self.online,
             "online_note": self.online_note,
+            BUCKET: self.copy,
             "published_at": None if self.published_at is None else self.published_at.isoformat(),
             "withdrawn": self.withdrawn,
             "pending": list(self.pending),
@@ -92,7 +103,7 @@ def _day_state(layout: Layout, day: dt.date, *, is_seen: bool, withdrawn: str | 
     verdict, is_verdict_damaged = _read(lambda: read_verdict(layout, day))
     scores = _readable(lambda: current(layout, USER_SCORES, day))
     stopping = [] if verdict is None else [one.check for stage in verdict.stages.values() for one in stage.stopping]
-    online = None if record is None else record.targets.get(ONLINE)
+    online, copy = (None if record is None else record.targets.get(target) for target in (ONLINE, BUCKET))
     return DayState(
         day=day,
         stages={stage: _stage_state(layout, stage, day) for stage in SOURCES},
@@ -103,6 +114,7 @@ def _day_state(layout: Layout, day: dt.date, *, is_seen: bool, withdrawn: str | 
         offline="damaged" if is_record_damaged else _offline(record, is_seen=is_seen),
         online="damaged" if is_record_damaged else "none" if online is None else online.state,
         online_note="" if online is None else online.note,
+        copy="damaged" if is_record_damaged else "none" if copy is None else copy.state,
         published_at=None if record is None or OFFLINE not in record.targets else record.published_at,
         withdrawn=withdrawn,
         locks={what: found for what in LOCKS if (found := holder(layout.day_lock(what, day))) is not None},

@@ -21,13 +21,13 @@ from profile_assets.feature_store.buckets import ROW_SCHEMA
 from profile_assets.feature_store.online import compare
 from profile_assets.feature_store.publish_online import ROLLED_BACK
 from profile_assets.feature_store.rows import audit
-from profile_assets.feature_store.versions import OnlineStore
+from profile_assets.feature_store.versions import OnlineStore, Version
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import iter_batches
-from profile_assets.storage.parts import part_of
+from profile_assets.storage.parts import part_of, table_format
 from profile_assets.storage.pruned import data_files, pruned_at
-from profile_assets.storage.published import ONLINE, PublishRecord, footer_record, read_record
+from profile_assets.storage.published import BUCKET, ONLINE, PublishRecord, TargetState, footer_record, read_record
 from profile_assets.storage.records import FileEntry, Manifest
 from profile_assets.storage.stages import ID_COLUMN, current, is_whole, keys_on_disk
 from profile_assets.storage.verdicts import read_verdict, require_passed
@@ -170,7 +170,7 @@ def _publication(
             return "wrong", "it is withdrawn and still in the table; the same `withdraw` completes it"
         if record is None or record.sources != told.sources:
             return "wrong", f"its record is not that of the file; `profile-assets publish {day}` mends it"
-        return "right", f"{told.rows:,} rows of {told.bundle_id}, every value read"
+        return _alone(layout, part) or ("right", f"{told.rows:,} rows of {told.bundle_id}, every value read")
 
     yield _looked("offline", table)
     if not published:
@@ -178,6 +178,7 @@ def _publication(
     told, part = published[0]
     yield _looked("verdict", lambda: _verdict(layout, day, told))
     yield _looked("origin", lambda: _origin(layout, day, told, part, manifests))
+    yield from _copies(layout, day)
     if online is not None:
         yield _looked("online", lambda: _online(layout, online, told, part))
 
@@ -226,7 +227,9 @@ def _online(layout: Layout, store: OnlineStore, told: PublishRecord, part: Path)
     if target is not None and target.state == "pending":
         return "wrong", f"pending{f' ({target.note})' if target.note else ''}; `profile-assets publish {told.day}`"
     if not held:
-        return "none", "no version of it is held" if live is None else f"lookups serve {live.day}"
+        return _unserved(told.day, target, live)
+    if is_live and live is not None and live.id not in {version.id for version in held}:
+        return _unserved(told.day, target, live)
     for version in held:
         same = version.published_at == told.published_at
         if not same and not (live is not None and version.id == live.id):
@@ -235,6 +238,42 @@ def _online(layout: Layout, store: OnlineStore, told: PublishRecord, part: Path)
         if not (same and parity.is_equal):
             return "wrong", f"{version.id}: {parity}"
     return "right", "live, the users and a sample of scores compared" if is_live else "held for a rollback, compared"
+
+
+def _alone(layout: Layout, part: Path) -> tuple[State, str] | None:
+    """What readers of a Parquet table would see beside the day's file; None where nothing."""
+    strangers = [path.name for path in part.parent.glob("*.parquet") if path != part]
+    if table_format(layout) != "parquet" or not strangers:
+        return None
+    return "wrong", f"readers also see {', '.join(strangers)}, which nobody here wrote: move it away"
+
+
+def _unserved(day: dt.date, target: TargetState | None, live: Version | None) -> tuple[State, str]:
+    """A day of which lookups hold no whole version: right only where they serve another day."""
+    if live is not None and live.day == day:
+        again = f"`profile-assets backfill {day} {day} --again`"
+        return "wrong", f"lookups point to {live.id}, which is damaged or gone; {again} builds it anew"
+    if live is None and target is not None and target.state == "done":
+        return "wrong", f"its record says done, and lookups serve nothing; `profile-assets publish {day}`"
+    return "none", "no version of it is held" if live is None else f"lookups serve {live.day}"
+
+
+def _copies(layout: Layout, day: dt.date) -> Iterator[Finding]:
+    """The copy on S3, for a profile that has one."""
+    found = _looked("s3", lambda: _copy(layout, day))
+    if found.detail:
+        yield found
+
+
+def _copy(layout: Layout, day: dt.date) -> tuple[State, str]:
+    """What the record says of the copy on S3, which is proven where it is uploaded, and not read here."""
+    record = read_record(layout, day)
+    target = None if record is None else record.targets.get(BUCKET)
+    if target is None:
+        return "none", ""
+    if target.state == "pending":
+        return "wrong", f"pending; `profile-assets publish {day}` completes it"
+    return "none", f"{target.state}: {target.note}, not read again"
 
 
 def _rows(part: Path) -> Callable[[], Iterable[pa.RecordBatch]]:

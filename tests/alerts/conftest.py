@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from profile_assets.alerts.settings import AlertSettings, ChannelSettings
@@ -20,7 +21,16 @@ from profile_assets.alerts.watch import Watch
 from profile_assets.quality.freshness import DueRule
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
-from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE, PublishRecord, TargetState, write_record
+from profile_assets.storage.parquet import ParquetSink
+from profile_assets.storage.published import (
+    BUCKET,
+    FOOTER_KEY,
+    OFFLINE,
+    ONLINE,
+    PublishRecord,
+    TargetState,
+    write_record,
+)
 from profile_assets.storage.verdicts import CHECKS, Outcome, StageVerdict, Verdict, write_verdict
 from profile_assets.users.source import SourceSettings
 
@@ -214,7 +224,9 @@ class Days:
         )
         part = self.layout.offline_part(day)
         part.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(b"")
+        footer = {FOOTER_KEY: json.dumps(record.to_json())}
+        with ParquetSink(part, pa.schema([("user_id", pa.string())]), footer=footer):
+            pass
         write_record(self.layout, record)
 
     def judge(self, day: dt.date, *failed: Outcome, stage: str = USER_SHARDS) -> Verdict:

@@ -306,6 +306,19 @@ def test_what_cannot_be_judged_is_told_and_closes_nothing(days, watch, at, told)
     assert told(watch(), now + 3 * MINUTE) == ["[RECOVERED] risk: freshness can be judged again"]
 
 
+def test_what_cannot_be_read_hides_no_missing_day_and_an_odd_folder_stops_nothing(days, watch, at, told):
+    days.deliver(*many(FIRST, 3))
+    manifest = days.layout.manifest("raw_users", FIRST)
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("{")
+    odd = manifest.parent.with_name("day=2026-02-31")
+    odd.mkdir()
+    (odd / manifest.name).write_text("{")
+    heard = " ".join(told(watch(), at(FIRST + 4 * ONE_DAY, 5)))
+    assert "unjudged" in heard
+    assert "stale" in heard or "not published" in heard or "missing" in heard, heard
+
+
 # --- the channel is away -----------------------------------------------------------------------------
 
 

@@ -15,8 +15,9 @@ from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.withdraw import withdraw
 from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.parquet import ParquetSink, read_footer
-from profile_assets.storage.published import FOOTER_KEY
+from profile_assets.storage.published import BUCKET, FOOTER_KEY, read_record, tell
 from profile_assets.storage.written import ScoreOrder
+from profile_assets.upkeep.days import day_states
 from profile_assets.upkeep.prune import prune
 from profile_assets.upkeep.settings import Retention
 from profile_assets.upkeep.verify import verify_day
@@ -164,3 +165,43 @@ def test_a_manifest_of_another_day_is_found(days, layout):
     days.published(other, DAY)
     shutil.copy(layout.manifest(RAW_USERS, other), layout.manifest(RAW_USERS, DAY))
     assert str(other) in wrong(verify_day(layout, DAY))[RAW_USERS]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"garbage" * 700])
+def test_live_lookups_that_are_gone_or_damaged_are_wrong(days, layout, store, content):
+    days.published(DAY)
+    (file,) = (layout.online / "versions").glob("*.sqlite")
+    file.unlink() if content is None else file.write_bytes(content)
+    assert "which is damaged or gone" in wrong(verify_day(layout, DAY, online=store))["online"]
+
+
+def test_lookups_that_serve_nothing_though_the_record_says_done_are_wrong(days, layout, store):
+    days.published(DAY)
+    (layout.online / "live.json").unlink()
+    (file,) = (layout.online / "versions").glob("*.sqlite")
+    file.unlink()
+    assert "lookups serve nothing" in wrong(verify_day(layout, DAY, online=store))["online"]
+
+
+def test_a_second_file_in_the_tables_folder_is_wrong(days, layout, store):
+    days.published(DAY)
+    part = layout.offline_part(DAY)
+    shutil.copy(part, part.with_name("part-00001.parquet"))
+    assert "readers also see part-00001.parquet" in wrong(verify_day(layout, DAY, online=store))["offline"]
+
+
+def test_a_copy_on_s3_that_is_pending_is_told(days, layout, now):
+    days.published(DAY)
+    tell(layout, read_record(layout, DAY), BUCKET, "pending", now)
+    assert wrong(verify_day(layout, DAY))["s3"] == f"pending; `profile-assets publish {DAY}` completes it"
+    (state,) = day_states(layout, [DAY])
+    assert (state.pending, state.to_json()["s3"]) == (("s3",), "pending")
+
+
+def test_odd_names_beside_the_records_stop_no_look(days, layout, now):
+    days.published(DAY)
+    withdraw(layout, DAY, why="wrong", by="ada", now=now)
+    shutil.copy(layout.withdrawal(DAY), layout.withdrawals / f"{DAY}-old.json")
+    shutil.copy(layout.withdrawal(DAY), layout.withdrawals / "2026-02-31.json")
+    (state,) = day_states(layout, [DAY])
+    assert state.withdrawn == "wrong"
