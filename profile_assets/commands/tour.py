@@ -155,18 +155,25 @@ def _progress() -> Progress:
 
 
 def _show_days(deployment: Deployment, days: Sequence[dt.date]) -> None:
+    records = {day: _record(deployment, day) for day in days}
+    notes = {day: _note(deployment, record) for day, record in records.items()}
     table = Table(title=f"{deployment.profile.name}: {deployment.layout.offline}", title_justify="left")
-    for column in ("day", "users", "bundle", "published", ""):
+    for column in ("day", "users", "bundle", "published", *(["note"] if any(notes.values()) else [])):
         table.add_column(column, justify="right" if column == "users" else "left")
-    for day in days:
-        record = _record(deployment, day)
+    for day, record in records.items():
         published_at = record.targets["offline"].at.isoformat(sep=" ", timespec="seconds")
-        is_new = is_later(deployment.layout, record.bundle_id, due_at(day, deployment.due_rule))
-        notes = ["the model did not exist yet"] if is_new else []
-        if record.canary is not None:
-            notes.append(f"{record.canary['rows']:,} by the canary {record.canary['bundle_id']}")
-        table.add_row(str(day), f"{record.rows:,}", record.bundle_id, published_at, "; ".join(notes))
+        cells = (str(day), f"{record.rows:,}", record.bundle_id, published_at, notes[day])
+        table.add_row(*cells[: len(table.columns)])
     console.print(table)
+
+
+def _note(deployment: Deployment, record: PublishRecord) -> str:
+    """What is odd about the model of a day."""
+    is_new = is_later(deployment.layout, record.bundle_id, due_at(record.day, deployment.due_rule))
+    notes = ["the model did not exist yet"] if is_new else []
+    if record.canary is not None:
+        notes.append(f"{record.canary['rows']:,} by the canary {record.canary['bundle_id']}")
+    return "; ".join(notes)
 
 
 def _show_rows(deployment: Deployment, day: dt.date) -> None:
