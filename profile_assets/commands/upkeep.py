@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections import Counter
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -22,6 +23,10 @@ from profile_assets.upkeep.verify import DayProof, verify_day
 ONE_DAY = dt.timedelta(days=1)
 _MARKS = {"right": "[green]✓[/]", "wrong": "[red]✗[/]", "pruned": "[dim]–[/]", "none": "[dim]·[/]"}
 _LATER = "scored by a model that did not exist yet when the day was due"
+COLUMNS = ("day", "raw", "shards", "scores", "verdict", "offline", "online", "age", "bundle", "locked by")
+NARROW = 8  # columns that fit a terminal of 80
+WIDE = 118
+_NUMBERS = ("raw", "shards", "scores", "age")
 console = Console(highlight=False)
 
 
@@ -37,14 +42,18 @@ def status(days: int, *, as_json: bool) -> None:
         console.print_json(json.dumps(told))
         return
     now = dt.datetime.now(dt.UTC)
+    is_wide = console.width >= WIDE
     table = Table(title=f"{deployment.profile.name}: {deployment.layout.home}", title_justify="left")
-    for column in ("day", "raw", "shards", "scores", "verdict", "offline", "online", "bundle", "age", "locked by"):
-        table.add_column(column, justify="right" if column in ("raw", "shards", "scores", "age") else "left")
+    if not is_wide:
+        table.box, table.pad_edge = box.SIMPLE_HEAD, False
+    for column in COLUMNS if is_wide else COLUMNS[:NARROW]:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", no_wrap=True)
     for state in states:
-        table.add_row(*_cells(state, now))
+        table.add_row(*_cells(state, now)[: len(table.columns)])
     console.print(table)
     for state in states:
-        for line in [*_remarks(state), *([_LATER] if state.day in later else [])]:
+        held = [f"locked: {what} by {who}" for what, who in state.locks.items() if not is_wide]
+        for line in [*_remarks(state), *held, *([_LATER] if state.day in later else [])]:
             console.print(f"{state.day}: {line}", markup=False)
 
 
@@ -86,7 +95,7 @@ def _cells(state: DayState, now: dt.datetime) -> list[str]:
     offline = "[yellow]withdrawn[/]" if state.withdrawn is not None else _target_cell(state.offline)
     age = "" if state.published_at is None or state.withdrawn is not None else _ago(now - state.published_at)
     held = ", ".join(f"{what}: {who}" for what, who in state.locks.items())
-    return [str(state.day), *stages, verdict, offline, _target_cell(state.online), state.bundle_id or "", age, held]
+    return [str(state.day), *stages, verdict, offline, _target_cell(state.online), age, state.bundle_id or "", held]
 
 
 def _stage_cell(stage: StageState) -> str:
