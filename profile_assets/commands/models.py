@@ -191,6 +191,7 @@ def _environment(provenance: Mapping[str, Any]) -> str:
 
 
 _IDS = ("bundle_id", "before")  # to be copied
+_PIPE = 240
 
 
 def _show_table(title: str, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
@@ -199,7 +200,8 @@ def _show_table(title: str, rows: list[dict[str, Any]], columns: tuple[str, ...]
         table.add_column(column, no_wrap=column in _IDS, overflow="fold")
     for row in rows:
         table.add_row(*(_number(row.get(column)) for column in columns))
-    console.print(table)
+    # Into a pipe everything goes whole: nobody can widen it.
+    (console if console.is_terminal else Console(highlight=False, width=_PIPE)).print(table)
 
 
 def _number(value: object) -> str:
