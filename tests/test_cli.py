@@ -13,6 +13,7 @@ import typer.main
 
 import profile_assets
 from profile_assets.cli import app
+from profile_assets.profile.loading import default_profile
 
 
 def test_the_commands_are_these():
@@ -80,14 +81,10 @@ def test_a_mistake_is_one_clear_message_and_not_a_stack(tmp_path):
 
 
 def test_a_suite_that_is_not_there_is_told_by_the_check(tmp_path):
-    demo = (Path(__file__).parent.parent / "profile_assets" / "profiles" / "purchase_30d.toml").read_text("utf-8")
+    demo = default_profile().read_text("utf-8")
+    assert "[quality]" in demo
     path = tmp_path / "p.toml"
-    path.write_text(
-        demo + '\n[quality]\nsuite = "suite.json"\n'
-        if "[quality]" not in demo
-        else demo.replace("[quality]", '[quality]\nsuite = "suite.json"'),
-        encoding="utf-8",
-    )
+    path.write_text(demo.replace("[quality]", '[quality]\nsuite = "suite.json"'), encoding="utf-8")
     done = run("check", str(path), PROFILE_DATA=str(tmp_path))
     assert done.returncode == 1
     assert f"quality.suite: {tmp_path / 'suite.json'} cannot be read" in done.stderr

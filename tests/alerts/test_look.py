@@ -314,9 +314,10 @@ def test_what_cannot_be_read_hides_no_missing_day_and_an_odd_folder_stops_nothin
     odd = manifest.parent.with_name("day=2026-02-31")
     odd.mkdir()
     (odd / manifest.name).write_text("{")
-    heard = " ".join(told(watch(), at(FIRST + 4 * ONE_DAY, 5)))
-    assert "unjudged" in heard
-    assert "stale" in heard or "not published" in heard or "missing" in heard, heard
+    assert told(watch(), at(FIRST + 4 * ONE_DAY, 5)) == [
+        "[ERROR] risk: stale, 4 days (2026-03-01 to 2026-03-04) are not published",
+        "[ERROR] risk: unjudged, 2026-03-05",
+    ]
 
 
 # --- the channel is away -----------------------------------------------------------------------------

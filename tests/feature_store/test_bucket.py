@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+import uuid
 from typing import Any
 
 import boto3
@@ -19,29 +19,15 @@ from profile_assets.feature_store.settings import BucketSettings, ExportSettings
 from profile_assets.feature_store.withdraw import withdraw
 from profile_assets.storage.published import read_record
 
-moto_server = pytest.importorskip("moto.server")
 NOW = dt.datetime(2026, 1, 6, 2, 30, tzinfo=dt.UTC)
 IDS = ["a", "b", "0", "-1", "Zoë"]
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def settings(endpoint, monkeypatch, request) -> BucketSettings:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    name = f"scores-{abs(hash(request.node.name))}"
-    boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket=name)
-    return BucketSettings(url=f"s3://{name}/ml/scores", endpoint=endpoint)
+def settings(s3_endpoint) -> BucketSettings:
+    name = f"scores-{uuid.uuid4()}"
+    boto3.client("s3", endpoint_url=s3_endpoint).create_bucket(Bucket=name)
+    return BucketSettings(url=f"s3://{name}/ml/scores", endpoint=s3_endpoint)
 
 
 @pytest.fixture

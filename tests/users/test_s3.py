@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -15,27 +14,13 @@ from profile_assets.errors import SourceError, StorageError
 from profile_assets.users.land import land
 from profile_assets.users.source import SourceSettings, filesystem, find_day
 
-moto_server = pytest.importorskip("moto.server")
 DAY = dt.date(2026, 1, 5)
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def table(endpoint, monkeypatch) -> SourceSettings:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    pafs.S3FileSystem(endpoint_override=endpoint, allow_bucket_creation=True).create_dir("bucket")
-    return SourceSettings(path="s3://bucket/users", format="parquet", s3_endpoint=endpoint)
+def table(s3_endpoint) -> SourceSettings:
+    pafs.S3FileSystem(endpoint_override=s3_endpoint, allow_bucket_creation=True).create_dir("bucket")
+    return SourceSettings(path="s3://bucket/users", format="parquet", s3_endpoint=s3_endpoint)
 
 
 def put(settings: SourceSettings, name: str, content: bytes) -> None:
