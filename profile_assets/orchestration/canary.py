@@ -18,6 +18,7 @@ from profile_assets.errors import BundleError
 from profile_assets.models.choosing import STABLE, Chosen
 from profile_assets.models.registry import CANARY, read_pointer, require_bundle
 from profile_assets.orchestration import pictures
+from profile_assets.orchestration.jobs import after_night, check_job
 from profile_assets.orchestration.keys import PUBLISHED, canary_job_name, key_of
 from profile_assets.orchestration.shell import dagster_errors
 from profile_assets.profile import Deployment
@@ -67,7 +68,7 @@ def canary_metadata(folder: Path, manifest: Manifest) -> dict[str, Any]:
             group = pc.equal(batch.column(1).cast("string"), CANARY).to_numpy(zero_copy_only=False).astype(np.int64)
             scores = batch.column(0).to_numpy()
             places = np.minimum((scores * np.float32(_BINS)).astype(np.int64), _BINS - 1)
-            np.add.at(counts, (group, places), 1)
+            counts += np.bincount(group * _BINS + places, minlength=2 * _BINS).reshape(2, _BINS)
             sums += np.bincount(group, weights=scores, minlength=2)
     rows = counts.sum(axis=1)
     means = np.divide(sums, rows, out=np.full(2, np.nan), where=rows > 0)
@@ -178,28 +179,16 @@ def _row(day: dt.date, name: str, side: "Side") -> dict[str, str | int | float]:
 
 def canary_job(deployment: Deployment) -> "UnresolvedAssetJobDefinition":
     """The check alone."""
-    return dg.define_asset_job(
-        canary_job_name(deployment),
-        selection=dg.AssetSelection.checks(dg.AssetCheckKey(key_of(deployment, PUBLISHED), CHECK)),
-        executor_def=dg.in_process_executor,
-        description="Holds the canary's users against the others.",
-    )
+    return check_job(deployment, canary_job_name(deployment), CHECK, "Holds the canary's users against the others.")
 
 
 def canary_daily(deployment: Deployment, job: "UnresolvedAssetJobDefinition") -> dg.ScheduleDefinition:
     """Once a day, while there is a canary."""
-    schedule = deployment.profile.schedule
-
-    @dg.schedule(
-        name=f"{deployment.profile.name}_canary_daily",
-        job=job,
-        cron_schedule=f"{schedule.minute} {(schedule.hour + _HOURS_AFTER) % 24} * * *",
-        execution_timezone=deployment.profile.time_zone,
+    return after_night(
+        deployment,
+        job,
+        f"{deployment.profile.name}_canary_daily",
+        hours=_HOURS_AFTER,
+        unless=lambda: "there is no canary" if read_pointer(deployment.layout, CANARY) is None else None,
         description="Compares the canary's users with the others, while there is a canary.",
     )
-    def daily(_context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        if read_pointer(deployment.layout, CANARY) is None:
-            return dg.SkipReason("there is no canary")
-        return dg.RunRequest()
-
-    return daily

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -47,14 +48,46 @@ def train_job(deployment: Deployment) -> UnresolvedAssetJobDefinition:
     )
 
 
+def check_job(deployment: Deployment, name: str, check: str, description: str) -> UnresolvedAssetJobDefinition:
+    """One check of the published table alone."""
+    return dg.define_asset_job(
+        name,
+        selection=dg.AssetSelection.checks(dg.AssetCheckKey(key_of(deployment, PUBLISHED), check)),
+        executor_def=dg.in_process_executor,
+        description=description,
+    )
+
+
 def freshness_job(deployment: Deployment) -> UnresolvedAssetJobDefinition:
     """The freshness check alone."""
-    return dg.define_asset_job(
-        freshness_job_name(deployment),
-        selection=dg.AssetSelection.checks(dg.AssetCheckKey(key_of(deployment, PUBLISHED), "fresh")),
-        executor_def=dg.in_process_executor,
-        description="Is the newest due day published?",
+    return check_job(deployment, freshness_job_name(deployment), "fresh", "Is the newest due day published?")
+
+
+def after_night(
+    deployment: Deployment,
+    job: UnresolvedAssetJobDefinition,
+    name: str,
+    *,
+    hours: int,
+    weekday: str = "*",
+    unless: Callable[[], str | None],
+    description: str,
+) -> dg.ScheduleDefinition:
+    """A schedule so many hours after the night's run; `unless` gives the reason to skip a tick, or None."""
+    schedule = deployment.profile.schedule
+
+    @dg.schedule(
+        name=name,
+        job=job,
+        cron_schedule=f"{schedule.minute} {(schedule.hour + hours) % 24} * * {weekday}",
+        execution_timezone=deployment.profile.time_zone,
+        description=description,
     )
+    def tick(_context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        reason = unless()
+        return dg.RunRequest() if reason is None else dg.SkipReason(reason)
+
+    return tick
 
 
 def nightly(deployment: Deployment, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:

@@ -13,6 +13,7 @@ import dagster as dg
 
 from profile_assets.errors import DataError
 from profile_assets.orchestration import pictures
+from profile_assets.orchestration.jobs import after_night, check_job
 from profile_assets.orchestration.keys import PUBLISHED, key_of, reconcile_job_name, replace_job_name
 from profile_assets.orchestration.reconciling import carried_since, newest_published, reconcile_day, replace_day
 from profile_assets.orchestration.shell import dagster_errors, shard_logger, warn
@@ -88,31 +89,21 @@ def _metadata(found: "Reconciliation", later: list[dt.date]) -> dict[str, Any]:
 
 def reconcile_job(deployment: Deployment) -> "UnresolvedAssetJobDefinition":
     """The check alone."""
-    return dg.define_asset_job(
-        reconcile_job_name(deployment),
-        selection=dg.AssetSelection.checks(dg.AssetCheckKey(key_of(deployment, PUBLISHED), CHECK)),
-        executor_def=dg.in_process_executor,
-        description="Scores the newest published day in full and compares. Replaces nothing.",
-    )
+    told = "Scores the newest published day in full and compares. Replaces nothing."
+    return check_job(deployment, reconcile_job_name(deployment), CHECK, told)
 
 
 def reconcile_weekly(deployment: Deployment, job: "UnresolvedAssetJobDefinition") -> dg.ScheduleDefinition:
     """Once a week, after the night's run."""
-    schedule = deployment.profile.schedule
-
-    @dg.schedule(
-        name=f"{deployment.profile.name}_reconcile_weekly",
-        job=job,
-        cron_schedule=f"{schedule.minute} {(schedule.hour + HOURS_AFTER) % 24} * * 1",
-        execution_timezone=deployment.profile.time_zone,
+    return after_night(
+        deployment,
+        job,
+        f"{deployment.profile.name}_reconcile_weekly",
+        hours=HOURS_AFTER,
+        weekday="1",
+        unless=lambda: None if published_days(deployment.layout) else "nothing is published",
         description="Holds the newest published day against itself scored in full.",
     )
-    def weekly(_context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        if not published_days(deployment.layout):
-            return dg.SkipReason("nothing is published")
-        return dg.RunRequest()
-
-    return weekly
 
 
 def replace_job(deployment: Deployment) -> dg.JobDefinition:

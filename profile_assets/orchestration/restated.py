@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from profile_assets.errors import CorruptError
+from profile_assets.orchestration.jobs import check_job
 from profile_assets.orchestration.keys import PUBLISHED, key_of, redo_job_name
 from profile_assets.orchestration.shell import dagster_errors
 from profile_assets.profile import Deployment
@@ -80,12 +81,8 @@ def source_check(deployment: Deployment) -> dg.AssetChecksDefinition:
 
 def source_check_job(deployment: Deployment) -> "UnresolvedAssetJobDefinition":
     """The check alone."""
-    return dg.define_asset_job(
-        f"{deployment.profile.name}_source_check",
-        selection=dg.AssetSelection.checks(dg.AssetCheckKey(key_of(deployment, PUBLISHED), CHECK)),
-        executor_def=dg.in_process_executor,
-        description="Was the source of a published day restated?",
-    )
+    told = "Was the source of a published day restated?"
+    return check_job(deployment, f"{deployment.profile.name}_source_check", CHECK, told)
 
 
 def redo_job(deployment: Deployment) -> dg.JobDefinition:
