@@ -13,9 +13,8 @@ from profile_assets.alerts.alert import local
 from profile_assets.alerts.settings import Kind, Severity
 from profile_assets.errors import CorruptError
 from profile_assets.quality.freshness import DueRule, Judgement, due_at
-from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, Layout
+from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, Layout, day_of
 from profile_assets.storage.outcomes import UNRELEASABLE, Outcome
-from profile_assets.storage.parts import day_of
 from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict

@@ -84,7 +84,7 @@ def promote(bundle: str, to: str, *, why: str, by: str, is_forced: bool) -> None
         found = promotion.review(layout, deployment.contract, bundle, deployment.promotion, grounds=deployment.grounds)
     for one in found.findings:
         mark = "[green]✓[/]" if one.lets_through else "[red]✗[/]"
-        console.print(f"{mark} {one.check} ({one.result}): {one.detail}")
+        console.print(f"{mark} {one.told}")
     return _tell(promotion.promote(layout, found, by=by, why=why, is_forced=is_forced), bundle, to)
 
 

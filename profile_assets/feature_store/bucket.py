@@ -21,7 +21,7 @@ from typing import Any
 
 from profile_assets.errors import CorruptError, LockedError, ProfileError, StorageError
 from profile_assets.feature_store.settings import BucketSettings
-from profile_assets.storage.layout import PART_FILE
+from profile_assets.storage.layout import PART_FILE, day_of
 from profile_assets.storage.parquet import file_digest
 from profile_assets.storage.parts import PARTITION_COLUMN
 from profile_assets.storage.published import PublishRecord
@@ -38,12 +38,10 @@ _GONE = ("NoSuchKey", "404", "NotFound")
 class _Manifest:
     """Which publication lies there: the digest of its file, its moment, and the object's ETag. `etag` is its own."""
 
-    day: dt.date
     digest: str
     part_etag: str
     published_at: dt.datetime
-    rows: int
-    etag: str | None = None
+    etag: str
 
 
 class Bucket:
@@ -85,12 +83,12 @@ class Bucket:
 
     def days(self) -> list[dt.date]:
         """The days that readers see there, oldest first."""
-        start, found = f"{self._prefix}/scores/{PARTITION_COLUMN}=", []
+        start, found = f"{self._prefix}/scores/", []
         with s3_errors(self.where()):
             for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start):
                 found += [entry["Key"] for entry in page.get("Contents", ())]
-        names = [key.removeprefix(start).partition("/") for key in found]
-        return sorted(dt.date.fromisoformat(day) for day, _, file in names if file == PART_FILE)
+        folders = [key.removeprefix(start).partition("/") for key in found]
+        return sorted(day for folder, _, file in folders if file == PART_FILE and (day := day_of(folder)) is not None)
 
     def _upload(self, key: str, part: Path, digest: str, expected: str | None) -> str:
         checksum = base64.b64encode(bytes.fromhex(digest)).decode()
@@ -118,13 +116,10 @@ class Bucket:
             return None
         try:
             value = json.loads(text)
-            record = PublishRecord.from_json(value)
             return _Manifest(
-                day=record.day,
                 digest=value["digest"],
                 part_etag=value["part_etag"],
-                published_at=record.published_at,
-                rows=record.rows,
+                published_at=PublishRecord.from_json(value).published_at,
                 etag=answer["ETag"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from profile_assets.errors import ProfileAssetsError
 from profile_assets.feature_store.bucket import Bucket
-from profile_assets.feature_store.publish_online import Seen
+from profile_assets.feature_store.publish_online import Seen, still_pending
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.published import BUCKET, tell
 
@@ -19,15 +19,11 @@ def publish_bucket(
     """Bring the day to S3. Where that fails the record says pending, and the error comes back for later: it holds up
     no other target.
     """
-    day = seen.record.day
     try:
         where = bucket.put(seen.record, seen.part)
     except ProfileAssetsError as error:
         record = tell(layout, seen.record, BUCKET, "pending", clock())
-        told = type(error)(
-            f"{day} is published in the table ({record.rows} users); on S3 it is pending: {error.what}",
-            remedy=f"{error.remedy}; `profile-assets publish {day}` completes it",
-        )
+        told = still_pending(record, "on S3", error)
         told.__cause__ = error
         return dataclasses.replace(seen, record=record), told
     return dataclasses.replace(seen, record=tell(layout, seen.record, BUCKET, "done", clock(), where)), None

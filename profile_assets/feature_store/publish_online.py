@@ -88,14 +88,19 @@ def publish_online(layout: Layout, seen: Seen, lookups: Lookups) -> BroughtOnlin
         record = tell(layout, seen.record, ONLINE, "pending", lookups.clock(), "")
         if not isinstance(error, TransientError | DiskError):
             raise
-        raise type(error)(
-            f"{day} is published in the table ({record.rows} users); online it is pending: {error.what}",
-            remedy=f"{error.remedy}; `profile-assets publish {day}` completes it",
-        ) from error
+        raise still_pending(record, "online", error) from error
     state: State = "done" if brought.is_live else "older"
     note = brought.version.id if brought.is_live else "not live: a newer day was quicker"
     record = tell(layout, seen.record, ONLINE, state, lookups.clock(), note)
     return BroughtOnline(record=record, brought=brought, differing=differing)
+
+
+def still_pending(record: PublishRecord, where: str, error: ProfileAssetsError) -> ProfileAssetsError:
+    """The error that kept a published day from another target, with what is done and how the rest is completed."""
+    return type(error)(
+        f"{record.day} is published in the table ({record.rows} users); {where} it is pending: {error.what}",
+        remedy=f"{error.remedy}; `profile-assets publish {record.day}` completes it",
+    )
 
 
 def take_out(layout: Layout, lookups: Lookups, day: dt.date) -> None:

@@ -45,6 +45,10 @@ class Finding:
     numbers: dict[str, Any]
 
     @property
+    def told(self) -> str:
+        return f"{self.check} ({self.result}): {self.detail}"
+
+    @property
     def lets_through(self) -> bool:
         return self.result in ("pass", "exempt")
 
@@ -94,7 +98,7 @@ def promote(
     """
     stopping = [one for one in found.stopping if not (is_forced and one.check == COMPARED)]
     if stopping:
-        told = "; ".join(f"{one.check} ({one.result}): {one.detail}" for one in stopping)
+        told = "; ".join(one.told for one in stopping)
         is_comparison = all(one.check == COMPARED for one in stopping)
         remedy = (
             'train a better one; or, if you know better, promote it with --force --why "..."'

@@ -134,7 +134,7 @@ def _bundle(layout: Layout, published: PublishRecord) -> Path:
 
 def _require(verdict: StageVerdict, day: dt.date) -> None:
     if verdict.stopping:
-        reasons = "; ".join(f"{one.check} ({one.result}): {one.detail}" for one in verdict.stopping)
+        reasons = "; ".join(one.told for one in verdict.stopping)
         raise GateError(
             f"{verdict.stage} of {day}, scored in full, did not pass: {reasons}",
             remedy="look at these checks; what readers see is unchanged where it is the scores that failed",

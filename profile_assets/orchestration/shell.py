@@ -227,7 +227,7 @@ def stop_if_failed(verdict: StageVerdict, day: dt.date) -> None:
     """Raise `Failure`, naming each check that does not let the day through."""
     stage, stopped = verdict.stage, verdict.stopping
     if stopped:
-        reasons = "".join(f"\n  {outcome.check} ({outcome.result}): {outcome.detail}" for outcome in stopped)
+        reasons = "".join(f"\n  {outcome.told}" for outcome in stopped)
         left = _PUBLISHED.format(day=day) if stage == EXPORT else _STAGED.format(mend=_mending(stopped, day))
         raise dg.Failure(
             description=f"{stage} of {day} did not pass:{reasons}\n{left}",

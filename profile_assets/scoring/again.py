@@ -11,13 +11,13 @@ import shutil
 from pathlib import Path
 
 from profile_assets.scoring.canary import Canary
+from profile_assets.scoring.day import all_facts, carrying_notes, parts_folder, tasks_of
 from profile_assets.scoring.day import made_by as made_by_canary
-from profile_assets.scoring.day import parts_folder, tasks_of, told_of
 from profile_assets.scoring.engines import Engine
 from profile_assets.scoring.engines.local import score_on_this_machine
 from profile_assets.scoring.fingerprint import code_version, maker
 from profile_assets.scoring.incremental import Source
-from profile_assets.scoring.running import Progress, facts_of, run_tasks
+from profile_assets.scoring.running import Progress, run_tasks
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.scoring.tuning import settled
 from profile_assets.storage import atomic
@@ -53,16 +53,13 @@ def score_in_full(
     with parts_folder(layout, day, PARTS) as parts:
         tasks = tasks_of(layout, day, shards, bundle_path, settings, parts, code=code, carried=carried, canary=canary)
         results = run_tasks(staged, tasks, {}, engine, progress)
-    counts = [result.carrying for result in results.values()]
     manifest = Manifest(
         stage=RECONCILE,
         day=day.isoformat(),
         files=tuple(results[task.name].entry for task in tasks),
         made_from={USER_SHARDS: shards.digest, "bundle": bundle_id, "code": code} | made_by_canary(canary),
-        facts=facts_of(bundle_id, code, results)
-        | ({"carrying": carried.facts(counts)} if carried else {})
-        | told_of(canary, results),
-        notes={"scored": len(tasks), "kept": 0, **({"carrying": carried.notes(counts)} if carried else {})},
+        facts=all_facts(bundle_id, code, results, carried, canary),
+        notes={"scored": len(tasks), "kept": 0, **carrying_notes(carried, results)},
     )
     done = commit(layout, day, seal(layout, day, manifest))
     _leave_only(layout, day)

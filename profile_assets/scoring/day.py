@@ -71,21 +71,18 @@ def score_day(
         kept = _keep(layout, day, tasks)
         _require_space(layout, day, shards, kept, ROW_BYTES[settings.mode])
         results = run_tasks(layout.staging(USER_SCORES, day), tasks, kept, engine, progress)
-    counts = [result.carrying for result in results.values()]
     manifest = Manifest(
         stage=USER_SCORES,
         day=day.isoformat(),
         files=tuple(results[task.name].entry for task in tasks),
         made_from=made_from,
-        facts=facts_of(bundle_id, code, results)
-        | ({"carrying": carried.facts(counts)} if carried else {})
-        | told_of(canary, results),
+        facts=all_facts(bundle_id, code, results, carried, canary),
         notes={
             "scored": len(tasks) - len(kept),
             "kept": len(kept),
             "batch_rows": sorted({result.batch_rows for result in results.values()}),
             "seconds": round(time.perf_counter() - began, 3),
-            **({"carrying": carried.notes(counts)} if carried else {}),
+            **carrying_notes(carried, results),
             **({"why_full": WHY_FULL} if is_stopped else {}),
         },
     )
@@ -97,11 +94,21 @@ def made_by(canary: Canary | None) -> dict[str, str]:
     return {} if canary is None else {CANARY: canary.bundle_id}
 
 
-def told_of(canary: Canary | None, results: Mapping[str, ShardResult]) -> dict[str, Any]:
-    """The facts about the canary's users; none without one."""
-    if canary is None:
-        return {}
-    return {CANARY: canary_facts(canary, {name: result.canary for name, result in sorted(results.items())})}
+def all_facts(
+    bundle_id: str, code: str, results: Mapping[str, ShardResult], carried: Source | None, canary: Canary | None
+) -> dict[str, Any]:
+    """What belongs to the scores: of the shards, of what was carried, of the canary's users."""
+    facts = facts_of(bundle_id, code, results)
+    if carried:
+        facts["carrying"] = carried.facts([result.carrying for result in results.values()])
+    if canary is not None:
+        facts[CANARY] = canary_facts(canary, {name: result.canary for name, result in sorted(results.items())})
+    return facts
+
+
+def carrying_notes(carried: Source | None, results: Mapping[str, ShardResult]) -> dict[str, Any]:
+    """What is worth a note of the carrying; nothing on a day that could carry nothing."""
+    return {"carrying": carried.notes([result.carrying for result in results.values()])} if carried else {}
 
 
 @contextlib.contextmanager

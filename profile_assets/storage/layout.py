@@ -31,6 +31,17 @@ def shard_file(index: int, count: int) -> str:
     return f"shard-{index:0{width}d}-of-{count:0{width}d}.parquet"
 
 
+def day_of(folder: str) -> dt.date | None:
+    """The day of a folder, such as `day=2026-01-05`; None for a name that is no day, such as `ds=2026-13-99`.
+
+    Somebody may have put a folder or a copy beside ours: that must stop nobody who looks for days.
+    """
+    try:
+        return dt.date.fromisoformat(folder.partition("=")[2])
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """The paths of one profile. `root` is PROFILE_DATA, `name` the profile's name."""

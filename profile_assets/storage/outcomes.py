@@ -45,6 +45,11 @@ class Outcome:
     answers: tuple[Mapping[str, Any], ...] = ()
 
     @property
+    def told(self) -> str:
+        """`min_rows (fail): 3 rows, at least 10 are asked for`"""
+        return f"{self.check} ({self.result}): {self.detail}"
+
+    @property
     def lets_through(self) -> bool:
         return self.result in ("pass", "no_baseline") or (self.result == "fail" and self.severity == "warn")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from profile_assets.errors import CorruptError, ProfileError, StorageError
-from profile_assets.storage.layout import PART_FILE, Layout
+from profile_assets.storage.layout import PART_FILE, Layout, day_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -59,14 +59,6 @@ def days_of(layout: Layout, *, known_at: dt.datetime | None = None) -> list[dt.d
         return []
     with delta_errors(layout.offline):
         return sorted({dt.date.fromisoformat(str(one[PARTITION_COLUMN])) for one in table.partitions()})
-
-
-def day_of(folder: str) -> dt.date | None:
-    """The day of a folder; None for a name that is no day of the calendar, such as ds=2026-13-99."""
-    try:
-        return dt.date.fromisoformat(folder.partition("=")[2])
-    except ValueError:
-        return None
 
 
 def delta_table(path: Path, *, known_at: dt.datetime | None = None) -> DeltaTable | None:

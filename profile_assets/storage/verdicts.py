@@ -130,7 +130,7 @@ def _reasons(verdict: Verdict, stage: str, digest: str) -> list[str]:
         reasons.append(f"{stage} was judged as {judged.digest[:12]}, but is now {digest[:12]}")
     unseen = [check for check in CHECKS.get(stage, ()) if judged.outcome(check) is None]
     reasons += [f"{stage}: {check} was not evaluated" for check in unseen]
-    return reasons + [f"{stage}: {outcome.check} ({outcome.result}): {outcome.detail}" for outcome in judged.stopping]
+    return reasons + [f"{stage}: {outcome.told}" for outcome in judged.stopping]
 
 
 def _to_json(verdict: Verdict) -> dict[str, Any]:

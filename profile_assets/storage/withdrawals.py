@@ -15,8 +15,7 @@ from typing import Any
 
 from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
-from profile_assets.storage.layout import Layout
-from profile_assets.storage.parts import day_of
+from profile_assets.storage.layout import Layout, day_of
 from profile_assets.storage.published import OFFLINE, PublishRecord, read_record
 from profile_assets.storage.records import FORMAT, read_json
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError, LockedError
 from profile_assets.storage import atomic
-from profile_assets.storage.layout import RAW_USERS, RECONCILE, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.layout import RAW_USERS, RECONCILE, USER_SCORES, USER_SHARDS, Layout, day_of
 from profile_assets.storage.pruned import data_files, remove_data
 from profile_assets.storage.published import OFFLINE, ONLINE, published_days, read_record
 from profile_assets.upkeep.settings import Retention
@@ -123,7 +123,7 @@ def _old_stages(layout: Layout, retention: Retention, today: dt.date) -> list[Re
         RECONCILE: retention.scores_days,
     }.items():
         for folder in sorted((layout.home / stage).glob("day=*")):
-            day = _day_of(folder)
+            day = day_of(folder.name)
             if day is not None and (today - day).days > keep_days and (files := data_files(folder)):
                 found.append(Removal(stage=stage, day=day, path=folder, size_bytes=_size(files)))
     return sorted(found, key=lambda removal: (removal.day or dt.date.min, removal.stage))
@@ -133,7 +133,7 @@ def _left_behind(layout: Layout, before: dt.datetime, spared: Mapping[dt.date, s
     """What lies under `_staging` and was last written to before that moment: no run takes that long."""
     for folder in sorted(layout.staging_root.glob("*")):
         for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
-            day = _day_of(path)
+            day = day_of(path.name)
             files = [path, *path.rglob("*")] if path.is_dir() else [path]
             if day not in spared and max(_written_at(file) for file in files) < before:
                 size = _size(files)
@@ -183,14 +183,6 @@ def _incomplete(layout: Layout, day: dt.date, *, is_published: bool, now: dt.dat
     if any(now - _written_at(path) < UNPUBLISHED_GRACE for path in manifests if path.exists()):
         return "it was made within the last day and is not published"
     return None
-
-
-def _day_of(path: Path) -> dt.date | None:
-    """The day of a folder such as `day=2026-01-05`; None for any other name."""
-    try:
-        return dt.date.fromisoformat(path.name.removeprefix("day="))
-    except ValueError:
-        return None
 
 
 def _written_at(path: Path) -> dt.datetime:

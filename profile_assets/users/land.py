@@ -20,7 +20,7 @@ import pyarrow as pa
 from profile_assets.errors import AccountingError, CorruptError, DataError
 from profile_assets.storage import atomic
 from profile_assets.storage.keys import KeySet
-from profile_assets.storage.layout import MANIFEST_FILE, QUARANTINE_FILE, RAW_USERS, USERS_FILE, Layout
+from profile_assets.storage.layout import MANIFEST_FILE, QUARANTINE_FILE, RAW_USERS, USERS_FILE, Layout, day_of
 from profile_assets.storage.memory import steady_memory
 from profile_assets.storage.parquet import ParquetSink, iter_batches
 from profile_assets.storage.records import FileEntry, Manifest, read_manifest
@@ -122,8 +122,8 @@ def columns_before(layout: Layout, day: dt.date) -> ColumnsBefore | None:
     """The source's columns of the newest day before `day` that landed; None where none did, or none kept them."""
     landed = sorted(layout.manifest(RAW_USERS, day).parent.parent.glob(f"day=*/{MANIFEST_FILE}"), reverse=True)
     for path in landed:
-        earlier = dt.date.fromisoformat(path.parent.name.removeprefix("day="))
-        if earlier < day:
+        earlier = day_of(path.parent.name)
+        if earlier is not None and earlier < day:
             with contextlib.suppress(CorruptError):  # the trouble at hand is the one to tell; an older day serves too
                 columns = read_manifest(path).facts.get("source_columns")
                 return None if columns is None else ColumnsBefore(day=earlier, columns=columns)
