@@ -13,7 +13,7 @@ from typing import Protocol
 from profile_assets.errors import ProfileError
 from profile_assets.storage.atomic import remove_file, replace_file
 from profile_assets.storage.layout import Layout
-from profile_assets.storage.parts import Format, days_of, table_format
+from profile_assets.storage.parts import Format, days_of, part_of, table_format
 from profile_assets.storage.published import PublishRecord, footer_record
 
 
@@ -50,8 +50,8 @@ class ParquetTable:
         self._layout = layout
 
     def part(self, day: dt.date, *, known_at: dt.datetime | None = None) -> Path | None:
-        path = self._layout.offline_part(day)
-        if not path.exists() or (known_at is not None and footer_record(path, day).published_at > known_at):
+        path = part_of(self._layout, day)
+        if path is None or (known_at is not None and footer_record(path, day).published_at > known_at):
             return None
         return path
 

@@ -151,7 +151,7 @@ def _changing(layout: Layout) -> Iterator[None]:
     """Be the only one who changes the registry, its log complete."""
     with atomic.locked(layout.shared_lock("registry"), what=f"the registry of {layout.name}"):
         for change in _unlogged(layout, registry_log.read_log(layout.registry_log)):
-            registry_log.append(layout.registry_log, change)
+            registry_log.append(layout.registry_log, change, staging=layout.scratch("records"))
         yield
 
 
@@ -180,7 +180,7 @@ def _move(
         evidence=evidence or {},
     )
     write_pointer(layout, change)
-    registry_log.append(layout.registry_log, change)
+    registry_log.append(layout.registry_log, change, staging=layout.scratch("records"))
     return change
 
 

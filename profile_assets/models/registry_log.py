@@ -1,21 +1,20 @@
 """The registry's log: who moved which pointer, when, why, from which bundle to which. Appended to, never changed.
 
-One JSON object a line. A line that a crash cut short was told to nobody: readers pass over it where it is the last
-one, and the next append takes it away. Any other line that cannot be read is an error, never left out.
+One JSON object a line. A last line that was cut short was told to nobody: readers pass over it, and the next append
+takes it away. Any other line that cannot be read is an error, never left out.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from profile_assets.errors import CorruptError
-from profile_assets.storage.atomic import disk_errors, fsync_path
+from profile_assets.storage.atomic import disk_errors, own_file, replace_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,22 +70,12 @@ def _parse(path: Path, number: int, line: bytes) -> Change:
         ) from error
 
 
-def append(path: Path, change: Change) -> None:
-    """Add a change, on the disk when this returns. The caller holds the registry's lock."""
+def append(path: Path, change: Change, *, staging: Path) -> None:
+    """Add a change, committed when this returns: the log with one line more takes its place by one rename. The caller
+    holds the registry's lock. `staging` is a folder on the same file system.
+    """
     line = json.dumps(change.to_json(), sort_keys=True, allow_nan=False).encode() + b"\n"
-    is_new = not path.exists()
-    with disk_errors("cannot write", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            if not is_new:
-                os.ftruncate(file.fileno(), _whole_bytes(path))
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
-            fsync_path(path.parent)
-
-
-def _whole_bytes(path: Path) -> int:
-    """Up to the end of the last line that was finished."""
-    return path.read_bytes().rfind(b"\n") + 1
+    with disk_errors("cannot write", path), own_file(staging, path.name) as longer:
+        known = path.read_bytes() if path.exists() else b""
+        longer.write_bytes(known[: known.rfind(b"\n") + 1] + line)
+        replace_file(longer, path)

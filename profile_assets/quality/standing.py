@@ -15,6 +15,7 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError, GateError
 from profile_assets.storage.layout import Layout
+from profile_assets.storage.pulling import stamp_there
 from profile_assets.storage.published import (
     BUCKET,
     ONLINE,
@@ -27,7 +28,7 @@ from profile_assets.storage.published import (
 from profile_assets.storage.verdicts import read_verdict, require_passed
 from profile_assets.storage.withdrawals import withdrawal_of
 
-Stamp = tuple[int, int, int]
+Stamp = tuple[int, int, int] | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,8 @@ def standing(layout: Layout) -> Standing:
 def _stamps(layout: Layout, day: dt.date) -> tuple[Stamp | None, ...]:
     """What tells that a day's records are the ones seen before; each is replaced by a rename, never written over."""
     records = (layout.publish_record(day), layout.verdict(day), layout.withdrawal(day))
-    return tuple(map(_stamp, (*records, layout.offline_part(day))))
+    part = layout.offline_part(day)
+    return (*map(_stamp, (*records, part)), stamp_there(part))
 
 
 def _stamp(path: Path) -> Stamp | None:

@@ -25,6 +25,7 @@ from profile_assets.storage.atomic import locked
 from profile_assets.storage.layout import USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import read_footer
 from profile_assets.storage.pruned import pruned_at
+from profile_assets.storage.pulling import bring_rows
 from profile_assets.storage.published import PublishRecord, published_days, read_part_record
 from profile_assets.storage.records import Manifest
 from profile_assets.storage.stages import current, is_whole
@@ -169,10 +170,15 @@ def _inputs(layout: Layout, day: dt.date, scores: Manifest) -> Manifest | None:
     """The shards that these scores were made from, if they still lie there; they serve a look, and nothing else."""
     try:
         shards = current(layout, USER_SHARDS, day)
-        is_there = shards is not None and pruned_at(layout.stage(USER_SHARDS, day)) is None
+        is_there = shards is not None and not _are_gone(layout.stage(USER_SHARDS, day), shards)
     except CorruptError:
         return None
     return shards if is_there and shards and scores.made_from.get(USER_SHARDS) == shards.digest else None
+
+
+def _are_gone(folder: Path, shards: Manifest) -> bool:
+    """Whether there is nothing to look at: pruned, or on S3 alone, from where a look would not be worth fetching it."""
+    return pruned_at(folder) is not None or not all((folder / entry.name).exists() for entry in shards.files)
 
 
 def _made_otherwise(layout: Layout, found: EarlierDay | str, made_by: str, settings: ScoringSettings) -> str | None:
@@ -180,6 +186,7 @@ def _made_otherwise(layout: Layout, found: EarlierDay | str, made_by: str, setti
     if isinstance(found, str):
         return None
     folder = layout.stage(USER_SCORES, found.day)
+    bring_rows(layout, USER_SCORES, found.day)
     for entry in found.scores.files:
         if not is_whole(folder / entry.name, entry):
             return f"{entry.name} is not the file that its manifest describes"

@@ -2,6 +2,7 @@
 
 A rename within one file system is the only commit. A folder is committed by moving the old one aside first:
 between the two renames there is no folder at all, which reads as "not done", never as half of each.
+Where the truth lies on S3 (`remote`), it is committed there just before.
 Locks are the operating system's (flock): they vanish with their holder, however it dies.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from profile_assets.errors import DiskError, LockedError, StorageError
+from profile_assets.storage.remote import file_carried, folder_carried, remove_carried
 
 _WRITABLE = "make that folder writable for this user, then run the day again"
 _REMEDIES = {
@@ -83,7 +85,8 @@ def replace_file(staged: Path, final: Path) -> None:
     with disk_errors("cannot commit", final):
         final.parent.mkdir(parents=True, exist_ok=True)
         fsync_path(staged)
-        staged.replace(final)
+        with file_carried(staged, final):
+            staged.replace(final)
         fsync_path(final.parent)
 
 
@@ -94,18 +97,23 @@ def replace_folder(staged: Path, final: Path) -> None:
             fsync_path(path)
         fsync_path(staged)
         final.parent.mkdir(parents=True, exist_ok=True)
-        if final.exists():
-            aside = staged.parent / unique_name(f"{staged.name}.old")
-            final.replace(aside)
-            try:
-                staged.replace(final)
-            except OSError:
-                aside.replace(final)
-                raise
-        else:
-            staged.replace(final)
+        with folder_carried(staged, final):
+            _swap_folder(staged, final)
         fsync_path(final.parent)
     remove_replaced(staged)
+
+
+def _swap_folder(staged: Path, final: Path) -> None:
+    if not final.exists():
+        staged.replace(final)
+        return
+    aside = staged.parent / unique_name(f"{staged.name}.old")
+    final.replace(aside)
+    try:
+        staged.replace(final)
+    except OSError:
+        aside.replace(final)
+        raise
 
 
 def remove_replaced(staged: Path) -> None:
@@ -117,6 +125,7 @@ def remove_replaced(staged: Path) -> None:
 
 def remove_file(path: Path) -> None:
     """Remove a committed file, if it is there, so that it stays removed."""
+    remove_carried(path)
     with disk_errors("cannot remove", path):
         path.unlink(missing_ok=True)
         if path.parent.exists():

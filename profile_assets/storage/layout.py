@@ -22,6 +22,7 @@ SHADOW = "shadow_scores"  # those of the bundle that is tried beside the publish
 USERS_FILE = "users.parquet"
 QUARANTINE_FILE = "rows.parquet"
 MANIFEST_FILE = "manifest.json"
+MARK_FILE = "pruned.json"
 PART_FILE = "part-00000.parquet"
 
 

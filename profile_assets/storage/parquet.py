@@ -119,6 +119,17 @@ def read_footer(path: Path) -> dict[str, str]:
     """The key-value metadata of a file."""
     with corrupt_errors(path):
         metadata = pq.read_metadata(path).metadata or {}
+    return _told(metadata)
+
+
+def footer_in(tail: bytes, path: Path) -> dict[str, str]:
+    """The same from the last bytes of a file, if they hold its whole footer; `path` is what errors name."""
+    with corrupt_errors(path):
+        metadata = pq.read_metadata(pa.BufferReader(tail)).metadata or {}
+    return _told(metadata)
+
+
+def _told(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in metadata.items() if key != b"ARROW:schema"}
 
 

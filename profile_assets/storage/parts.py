@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from profile_assets.errors import CorruptError, ProfileError, StorageError
 from profile_assets.storage.layout import PART_FILE, Layout, day_of
+from profile_assets.storage.pulling import bring_part, days_there
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -35,7 +36,7 @@ def part_of(layout: Layout, day: dt.date, *, known_at: dt.datetime | None = None
     """
     if not (layout.offline / "_delta_log").exists():
         path = layout.offline_part(day)
-        return path if path.exists() else None
+        return path if path.exists() or bring_part(path) else None
     table = delta_table(layout.offline, known_at=known_at)
     if table is None:
         return None
@@ -53,7 +54,8 @@ def days_of(layout: Layout, *, known_at: dt.datetime | None = None) -> list[dt.d
     """The days that the table has, oldest first; see `part_of` for `known_at`."""
     if not (layout.offline / "_delta_log").exists():
         parts = layout.offline.glob(f"{PARTITION_COLUMN}=????-??-??/{PART_FILE}")
-        return sorted(day for part in parts if (day := day_of(part.parent.name)) is not None)
+        here = (day for part in parts if (day := day_of(part.parent.name)) is not None)
+        return sorted({*here, *days_there(layout)})
     table = delta_table(layout.offline, known_at=known_at)
     if table is None:
         return []

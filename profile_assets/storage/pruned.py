@@ -11,10 +11,9 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
-from profile_assets.storage.layout import MANIFEST_FILE, Layout
+from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, Layout
 from profile_assets.storage.records import FORMAT, read_json
-
-MARK_FILE = "pruned.json"
+from profile_assets.storage.remote import remove_data_carried
 
 
 def pruned_at(folder: Path) -> dt.datetime | None:
@@ -34,6 +33,7 @@ def remove_data(layout: Layout, stage: str, day: dt.date, *, now: dt.datetime) -
     if pruned_at(folder) is None:
         mark = {"format": FORMAT, "at": now.isoformat(timespec="seconds")}
         atomic.write_json(folder / MARK_FILE, mark, staging=layout.scratch("records"))
+    remove_data_carried(folder, (MANIFEST_FILE, MARK_FILE))
     with atomic.disk_errors("cannot remove", folder):
         for path in data_files(folder):
             path.unlink()

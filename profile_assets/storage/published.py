@@ -21,6 +21,7 @@ from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.parquet import read_footer
 from profile_assets.storage.parts import days_of, part_of
+from profile_assets.storage.pulling import footer_there
 from profile_assets.storage.records import FORMAT, read_json
 
 OFFLINE = "offline"
@@ -151,13 +152,20 @@ def published_days(layout: Layout) -> list[dt.date]:
 
 def read_part_record(layout: Layout, day: dt.date) -> PublishRecord | None:
     """The record in the footer of the day's published file, which is the truth; None where there is no such file."""
-    path = part_of(layout, day)
-    return None if path is None else footer_record(path, day)
+    path = layout.offline_part(day)
+    footer = None if path.exists() else footer_there(path)  # its rows are not needed
+    if footer is not None:
+        return _record_in(footer, path, day)
+    part = part_of(layout, day)
+    return None if part is None else footer_record(part, day)
 
 
 def footer_record(path: Path, day: dt.date) -> PublishRecord:
     """The record in the footer of a file of the table that holds `day`."""
-    footer = read_footer(path)
+    return _record_in(read_footer(path), path, day)
+
+
+def _record_in(footer: Mapping[str, str], path: Path, day: dt.date) -> PublishRecord:
     if FOOTER_KEY not in footer:
         raise CorruptError(f"{path} was not written by a publication", remedy=f"remove it and publish {day} again")
     return _parse(footer[FOOTER_KEY], path, day)

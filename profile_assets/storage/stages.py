@@ -21,6 +21,7 @@ from profile_assets.storage.keys import KeySet, key_set, md5_words
 from profile_assets.storage.layout import MANIFEST_FILE, Layout
 from profile_assets.storage.parquet import file_digest, is_text, iter_batches
 from profile_assets.storage.pruned import pruned_at, unmark
+from profile_assets.storage.pulling import fetch_rows
 from profile_assets.storage.records import FileEntry, Manifest, read_manifest, require_place
 from profile_assets.storage.written import IdOrder, Written
 
@@ -143,8 +144,8 @@ def require(layout: Layout, stage: str, day: dt.date) -> Manifest:
 
 
 def verify(path: Path, entry: FileEntry) -> None:
-    """CorruptError unless the file at `path` holds the bytes that `entry` describes."""
-    if not is_whole(path, entry):
+    """CorruptError unless the file at `path` holds the bytes that `entry` describes, or does once it is fetched."""
+    if not (is_whole(path, entry) or (fetch_rows(path, entry) and is_whole(path, entry))):
         raise CorruptError(f"{path} is not the file that its manifest describes", remedy="run that stage again")
 
 

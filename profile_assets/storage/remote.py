@@ -1,0 +1,203 @@
+"""A profile's folder whose truth lies on S3: what is committed here is committed there first.
+
+With PROFILE_DATA=s3://bucket/prefix the local folder is a working copy. There is no rename on S3, so a commit is one
+upload: a record or the table's file replaces the object that this copy last saw, and is refused if somebody else
+replaced it meanwhile (LockedError: looking again, and going on from what lies there, is the remedy). A stage is many
+files: each goes up under a name with its digest in it, where it disturbs nobody, and the manifest that names them all
+is the one upload that makes them the day's truth. What a manifest names no more stays for a day, for whoever still
+reads by the old one; `prune` removes it then.
+
+What only this machine can use stays here: staging, locks, lookups, alerts, metrics, what a reconciliation scored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from profile_assets.errors import CorruptError, ProfileError
+from profile_assets.storage.known_objects import KnownObjects
+from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE
+from profile_assets.storage.objects import Objects, s3_client
+
+FOLDER = "_remote"
+_URL_FILE = "url.json"
+_OWN = ("_staging", "_locks", FOLDER, "alerts", "metrics", "tuning", "feature_store/online")
+_OWN_DAYS = ("reconcile/day=", "shadow_scores/day=")
+_SEALS = (MANIFEST_FILE, "bundle.json")
+"""What of a folder is written last."""
+
+
+class Remote:
+    """The objects of one profile, and what the working copy at `home` knows of them."""
+
+    def __init__(self, home: Path, objects: Objects) -> None:
+        self.home = home
+        self.objects = objects
+        self.known = KnownObjects(home / FOLDER / "objects.sqlite")
+
+    def key(self, path: Path) -> str:
+        """The key of a record or of the table's file."""
+        return path.relative_to(self.home).as_posix()
+
+    def put_file(self, staged: Path, final: Path) -> str:
+        """Bring a file there; gives its ETag. LockedError where another object lies there than this copy knows."""
+        key = self.key(final)
+        known = self.known.get(key)
+        return self.objects.put(key, staged, expected=None if known is None else known.etag)
+
+    def put_folder(self, staged: Path, final: Path) -> dict[str, tuple[str, int]]:
+        """Bring a folder there, what seals it last; gives the ETag and the bytes of each object by its key."""
+        names = sorted((path.name for path in staged.iterdir()), key=lambda name: (name in _SEALS, name))
+        digests = digests_in(staged / MANIFEST_FILE)
+        put = {}
+        for name in names:
+            key = data_key(self.key(final / name), digests[name]) if name in digests else self.key(final / name)
+            known = self.known.get(key)
+            etag = self.objects.put(key, staged / name, expected=None if known is None else known.etag)
+            put[key] = etag, (staged / name).stat().st_size
+        return put
+
+    def remove(self, keys: list[str]) -> None:
+        """Take objects out, there first."""
+        self.objects.remove(keys)
+        for key in keys:
+            self.known.forget(key)
+
+    def fetch(self, key: str, target: Path) -> None:
+        """Bring the object of a key to a path, by one rename."""
+        part = self.scratch() / f"{target.name}.{os.getpid()}-{os.urandom(6).hex()}"
+        try:
+            etag = self.objects.fetch(key, part)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            size = part.stat().st_size
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        self.known.hold(key, etag, size)
+
+    def scratch(self) -> Path:
+        """Where what comes from there is built."""
+        folder = self.home / "_staging" / "remote"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+def data_key(key: str, digest: str) -> str:
+    """The key of a stage's file: `.../shard-00-of-16.parquet` with a part of its digest before the suffix."""
+    stem, dot, suffix = key.rpartition(".")
+    return f"{stem}.{digest[:16]}{dot}{suffix}"
+
+
+def digests_in(manifest: Path) -> dict[str, str]:
+    """The digest of each file that a manifest names; nothing where there is no manifest."""
+    if not manifest.exists():
+        return {}
+    return {entry["name"]: entry["digest"] for entry in json.loads(manifest.read_text(encoding="utf-8"))["files"]}
+
+
+def is_carried(relative: str) -> bool:
+    """Whether a path below a profile's folder is one that others see."""
+    is_own = any(relative == one or relative.startswith(f"{one}/") for one in _OWN)
+    return not is_own and not relative.startswith(_OWN_DAYS)
+
+
+def remote_of(path: Path) -> Remote | None:
+    """The remote of the working copy that a path lies in; None where its truth is the path itself."""
+    for home in path.parents:
+        if (home / FOLDER / _URL_FILE).exists():
+            return _opened(home, os.getpid()) if is_carried(path.relative_to(home).as_posix()) else None
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _opened(home: Path, process: int) -> Remote:  # noqa: ARG001 (a connection is not for a child)
+    return Remote(home, Objects(_url_of(home), s3_client))
+
+
+def _url_of(home: Path) -> str:
+    path = home / FOLDER / _URL_FILE
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["url"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptError(f"{path} cannot be read: {error}", remedy="remove that folder: it is made anew") from error
+
+
+@contextlib.contextmanager
+def file_carried(staged: Path, final: Path) -> Iterator[None]:
+    """Around the rename of a file: it is committed on S3 before, where the truth lies there."""
+    remote = remote_of(final)
+    if remote is None:
+        yield
+        return
+    etag, size = remote.put_file(staged, final), staged.stat().st_size
+    yield
+    remote.known.hold(remote.key(final), etag, size)
+
+
+@contextlib.contextmanager
+def folder_carried(staged: Path, final: Path) -> Iterator[None]:
+    """Around the rename of a folder: it is committed on S3 before. The mark of an older pruning goes after."""
+    remote = remote_of(final / MANIFEST_FILE)
+    if remote is None:
+        yield
+        return
+    put = remote.put_folder(staged, final)
+    yield
+    for key, (etag, size) in put.items():
+        remote.known.hold(key, etag, size)
+    mark = remote.key(final / MARK_FILE)
+    if remote.known.get(mark) is not None:
+        remote.remove([mark])
+
+
+def remove_carried(path: Path) -> None:
+    """Take the object of a record or of the table's file out of S3, where the truth lies there."""
+    remote = remote_of(path)
+    if remote is not None:
+        remote.remove([remote.key(path)])
+
+
+def data_sizes(folder: Path, besides: tuple[str, ...]) -> dict[str, int]:
+    """The bytes of a folder's objects on S3 by key, but of those named; nothing where the truth lies here."""
+    remote = remote_of(folder / MANIFEST_FILE)
+    if remote is None:
+        return {}
+    found = remote.known.all(f"{remote.key(folder)}/")
+    return {key: one.size_bytes for key, one in found.items() if key.rpartition("/")[2] not in besides}
+
+
+def remove_data_carried(folder: Path, besides: tuple[str, ...]) -> None:
+    """Take a folder's objects out of S3, but those named."""
+    remote = remote_of(folder / MANIFEST_FILE)
+    if remote is not None:
+        remote.remove(sorted(data_sizes(folder, besides)))
+
+
+def adopt(home: Path, url: str | None) -> None:
+    """Make the folder of a profile the working copy of `url`, or see that it is none (`url` is None).
+
+    ProfileError where it is the copy of something else, or holds a profile whose truth is the folder itself.
+    """
+    marker = home / FOLDER / _URL_FILE
+    known = _url_of(home) if marker.exists() else None
+    if known == url:
+        return
+    if known is not None:
+        raise ProfileError(
+            f"{home} is the working copy of {known}",
+            remedy="set PROFILE_DATA to what that lies under, or PROFILE_WORK to another folder",
+        )
+    if home.exists() and any(is_carried(f"{path.name}/x") for path in home.iterdir()):
+        raise ProfileError(
+            f"{home} holds a profile of its own, and PROFILE_DATA is on S3",
+            remedy="set PROFILE_WORK to a folder that is kept for the working copy",
+        )
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    staged = marker.with_suffix(f".{os.getpid()}")
+    staged.write_text(json.dumps({"format": 1, "url": url}) + "\n", encoding="utf-8")
+    staged.replace(marker)
