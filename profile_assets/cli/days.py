@@ -42,11 +42,11 @@ def release(
     day: Day, why: Why, check: Annotated[str, typer.Option("--check", help="The check that it failed.")], by: By = None
 ) -> None:
     """Let exactly the data that failed a check through it, for the record; then run the day again."""
-    from profile_assets.profile import load_deployment
+    from profile_assets.profile import open_deployment
     from profile_assets.storage.releases import release as let_through
 
     made = let_through(
-        load_deployment().layout, day.date(), check, by=by or this_user(), at=dt.datetime.now(dt.UTC), why=why
+        open_deployment().layout, day.date(), check, by=by or this_user(), at=dt.datetime.now(dt.UTC), why=why
     )
     typer.echo(f"{check} of {day.date()} is released for the data {made.digest[:12]}, by {made.by}: {made.why}")
     typer.echo(f"now run the day again: profile-assets backfill {day.date()} {day.date()}")

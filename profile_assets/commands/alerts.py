@@ -14,7 +14,7 @@ from profile_assets.alerts.metrics import as_text, samples, write_metrics
 from profile_assets.alerts.settings import open_channels
 from profile_assets.alerts.wire import send
 from profile_assets.errors import ProfileError
-from profile_assets.profile import load_deployment
+from profile_assets.profile import open_deployment
 from profile_assets.quality.freshness import Judgement
 
 console = Console(highlight=False, soft_wrap=True)
@@ -22,7 +22,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 def freshness() -> int:
     """Say how fresh each target is and name the oldest missing day; 1 where any is stale, else 0."""
-    judged = load_deployment().watch.judge(_now())
+    judged = open_deployment().watch.judge(_now())
     for line in _lines(judged):
         print(line)
     return 1 if judged.state == "stale" else 0
@@ -43,7 +43,7 @@ def _lines(judged: Judgement) -> Iterator[str]:
 
 def alert_test() -> int:
     """Send a test to every address of the profile; 1 unless each took it, else 0."""
-    deployment = load_deployment()
+    deployment = open_deployment()
     now, name = _now(), deployment.profile.name
     channels = open_channels(deployment.watch.settings.channels, os.environ)
     if not channels:
@@ -71,7 +71,7 @@ def alert_test() -> int:
 
 def metrics(*, write: bool) -> None:
     """Print the textfile, or replace the one on the disk."""
-    watch, now = load_deployment().watch, _now()
+    watch, now = open_deployment().watch, _now()
     judged, book = watch.judge(now), books.read(watch.layout)
     if write:
         path = write_metrics(watch.layout, watch.settings.metrics_file, watch.rule, judged, book, now=now)

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from profile_assets.errors import DataError, ProfileAssetsError, ProfileError, StorageError
 from profile_assets.models.choosing import STABLE, require_model
-from profile_assets.profile import Deployment, load_deployment
+from profile_assets.profile import Deployment, open_deployment
 from profile_assets.storage.published import published_days, read_part_record
 
 if TYPE_CHECKING:  # it brings Dagster
@@ -35,7 +35,7 @@ def backfill(first: dt.date, last: dt.date, *, again: bool, model: str = STABLE)
     An error that says what to do where any day failed, once all were tried.
     """
     require_model(model)
-    deployment = load_deployment()
+    deployment = open_deployment()
     days = _wanted(deployment, first, last, again=again)
     if not days:
         console.print(f"[green]✓[/] {first} to {last}: published already")

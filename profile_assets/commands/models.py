@@ -15,7 +15,7 @@ from rich.table import Table
 from profile_assets.errors import BundleError
 from profile_assets.models import registry
 from profile_assets.models.bundle_files import METRICS, PROVENANCE, SIGNATURE, SNAPSHOT, SPEC, check_metrics, read_part
-from profile_assets.profile import load_deployment
+from profile_assets.profile import open_deployment
 from profile_assets.storage.layout import Layout
 
 console = Console(highlight=False)
@@ -24,7 +24,7 @@ _FIGURES = ("day", "role", "rows", "positives", "auc", "baseline_auc", "log_loss
 
 def list_bundles(*, as_json: bool) -> None:
     """Every finished bundle, newest first, damaged ones named as such."""
-    layout = load_deployment().layout
+    layout = open_deployment().layout
     names = _names(layout)
     rows = [_row(layout, bundle_id, names.get(bundle_id, [])) for bundle_id in registry.bundle_ids(layout)]
     rows.sort(key=lambda row: row["made_at"], reverse=True)
@@ -43,7 +43,7 @@ def list_bundles(*, as_json: bool) -> None:
 
 def show(bundle: str, *, as_json: bool) -> None:
     """One bundle, by its id or by what points to it."""
-    layout = load_deployment().layout
+    layout = open_deployment().layout
     bundle_id = _resolve(layout, bundle)
     path = layout.bundle(bundle_id)
     parts = {
@@ -74,7 +74,7 @@ def promote(bundle: str, to: str, *, why: str, by: str, is_forced: bool) -> None
     """Review a bundle and move the pointer; everything that was found is shown first."""
     from profile_assets.models import promotion
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     layout = deployment.layout
     bundle = _resolve(layout, bundle)
     if to != registry.STABLE:
@@ -92,7 +92,7 @@ def try_beside(name: str, bundle: str | None, *, withdraws: bool, why: str, by: 
     """Make a bundle canary or shadow, or let there be none."""
     from profile_assets.models import promotion
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     if withdraws == (bundle is not None):
         raise BundleError("give a bundle's id or --withdraw", remedy=f"profile-assets models {name} --help")
     if bundle is None:
@@ -108,14 +108,14 @@ def rollback(*, why: str, by: str) -> None:
     """The bundle before."""
     from profile_assets.models import promotion
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     change = promotion.roll_back(deployment.layout, deployment.contract, by=by, why=why)
     console.print(f"[green]✓[/] stable went back from {change.before} to {change.bundle_id}")
 
 
 def history(at: dt.datetime | None, *, as_json: bool) -> None:
     """The log; or what was stable at a moment."""
-    layout = load_deployment().layout
+    layout = open_deployment().layout
     if at is not None:
         pointer = registry.stable_at(layout, at)
         if as_json:
@@ -136,7 +136,7 @@ def import_weights(folder: Path) -> None:
     """A bundle from elsewhere; stable if there is none."""
     from profile_assets.models.importing import import_bundle
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     bundle_id = import_bundle(folder.absolute(), deployment.contract, deployment.layout)
     is_stable = registry.set_first_stable(deployment.layout, bundle_id, f"imported from {folder.name}", by="import")
     console.print(f"[green]✓[/] {bundle_id}{', which is stable' if is_stable else ''}")

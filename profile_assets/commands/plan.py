@@ -167,9 +167,9 @@ def plan(
     """Find the rate, plan the night, print both."""
     layout = None
     if day is not None:
-        from profile_assets.profile import load_deployment
+        from profile_assets.profile import open_deployment
 
-        layout = load_deployment().layout
+        layout = open_deployment().layout
     found = find_rate(given=rate, layout=layout, day=day)
     night = Night(
         users=users,

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from profile_assets.orchestration.launch import session
 from profile_assets.orchestration.reconciling import carried_since
-from profile_assets.profile import load_deployment
+from profile_assets.profile import open_deployment
 from profile_assets.storage.records import read_json
 
 console = Console(highlight=False)
@@ -18,7 +18,7 @@ console = Console(highlight=False)
 
 def reconcile(day: dt.date, *, replaces: bool) -> int:
     """Reconcile the day, tell what was found, and replace the day where that is wanted and needed; the exit status."""
-    deployment = load_deployment()
+    deployment = open_deployment()
     with session(deployment) as runs:
         runs.reconcile(day)
         found = read_json(deployment.layout.reconciliation(day))

@@ -12,7 +12,7 @@ from rich.table import Table
 from profile_assets.errors import BundleError
 from profile_assets.models import registry
 from profile_assets.orchestration.launch import session
-from profile_assets.profile import load_deployment
+from profile_assets.profile import open_deployment
 from profile_assets.storage.records import read_json
 
 console = Console(highlight=False)
@@ -22,7 +22,7 @@ _FIGURES = ("rows", "published_mean", "shadow_mean", "psi", "rank_correlation", 
 
 def shadow(day: dt.date, *, as_json: bool) -> None:
     """Run the job and show what it found. BundleError without a shadow."""
-    deployment = load_deployment()
+    deployment = open_deployment()
     if registry.read_pointer(deployment.layout, registry.SHADOW) is None:
         raise BundleError(
             f"{deployment.layout.name} has no shadow",

@@ -14,7 +14,7 @@ from rich.table import Table
 from profile_assets.errors import AccountingError, DataError, ProfileError
 from profile_assets.feature_store import read
 from profile_assets.feature_store.settings import BucketSettings, OnlineSettings
-from profile_assets.profile import Deployment, load_deployment
+from profile_assets.profile import Deployment, open_deployment
 from profile_assets.storage.published import BUCKET, ONLINE
 
 console = Console(highlight=False)
@@ -24,7 +24,7 @@ def publish(day: dt.date) -> None:
     """Complete the publication of a day that was scored: every target that is not done yet."""
     from profile_assets.feature_store import publish as publishing
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     done = publishing.publish(
         deployment.layout, day, time_zone=deployment.profile.time_zone, clock=_now, export=deployment.export
     )
@@ -42,7 +42,7 @@ def withdraw(day: dt.date, *, why: str, by: str) -> None:
     """Take a published day back, from the table and from the lookups."""
     from profile_assets.feature_store.withdraw import withdraw as take_away
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     layout = deployment.layout
     take_away(layout, day, why=why, by=by, now=_now(), others=_others(deployment))
     console.print(f"{day} is withdrawn; the newest published day is {read.newest_day(layout) or 'none'}")
@@ -52,7 +52,7 @@ def undo_withdrawal(day: dt.date) -> None:
     """The withdrawn data was right: let it be published again."""
     from profile_assets.feature_store.withdraw import undo_withdrawal as undo
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     undo(deployment.layout, day, others=_others(deployment))
     console.print(f"{day} may be published again: profile-assets backfill {day} {day}")
 
@@ -62,7 +62,7 @@ def rollback() -> None:
     from profile_assets.feature_store import publish_online
     from profile_assets.feature_store.online import open_online
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     settings = _online(deployment)
     switch = publish_online.rollback(deployment.layout, open_online(deployment.layout, settings), settings, now=_now())
     before, after = (one.id if one else "nothing" for one in (switch.before, switch.after))
@@ -73,7 +73,7 @@ def versions() -> None:
     """What the store of lookups holds, newest first."""
     from profile_assets.feature_store.online import open_online
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     store = open_online(deployment.layout, _online(deployment))
     live = store.live()
     table = Table(title=store.where(), title_justify="left")
@@ -89,7 +89,7 @@ def versions() -> None:
 
 def lookup(user: str, day: dt.date | None) -> dict[str, Any]:
     """One user as plain values, `state` among them: by the lookups where the profile has them, else from the table."""
-    deployment = load_deployment()
+    deployment = open_deployment()
     layout, export = deployment.layout, deployment.export
     if read.newest_day(layout) is None:
         raise DataError(f"nothing of {layout.name} is published", remedy="publish a day first")

@@ -17,7 +17,7 @@ from profile_assets.errors import ProfileError
 from profile_assets.feature_store import read
 from profile_assets.models.choosing import is_later
 from profile_assets.models.registry import read_pointer
-from profile_assets.profile import Deployment, load_deployment
+from profile_assets.profile import Deployment, open_deployment
 from profile_assets.quality.freshness import due_at
 from profile_assets.storage.published import PublishRecord, published_days, read_part_record
 
@@ -28,7 +28,7 @@ console = Console(highlight=False)
 def quickstart(days: int) -> None:
     """Everything that the demo needs, each step only where it is not done yet."""
     _prepare(_replaying())
-    deployment = load_deployment()
+    deployment = open_deployment()
     if read_pointer(deployment.layout, "stable") is None:
         train()
     last = _yesterday(deployment)
@@ -44,7 +44,7 @@ def prepare_demo() -> None:
 
 def train() -> None:
     """A new bundle, through Dagster; what was learned so far is shown on the way."""
-    deployment = load_deployment()
+    deployment = open_deployment()
     with _step("training a model") as step:
         from profile_assets.orchestration.launch import session
 
@@ -60,7 +60,7 @@ def train() -> None:
 
 def show(day: dt.date | None) -> None:
     """The published days, and a few rows of one."""
-    deployment = load_deployment()
+    deployment = open_deployment()
     days = published_days(deployment.layout)
     if not days:
         raise ProfileError("nothing is published yet", remedy="run `make run`, or backfill a day")
@@ -72,14 +72,14 @@ def generate_demo(users: int, days: int, seed: int) -> None:
     """A made-up table of any size."""
     from profile_assets.users.generate import generate
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     with _step(f"{users:,} users a day") as step:
         generate(deployment.root, num_users=users, days=_last_days(_yesterday(deployment), days), seed=seed)
         step.say(f"{deployment.root / 'generated'}")
 
 
 def _replaying() -> Deployment:
-    deployment = load_deployment()
+    deployment = open_deployment()
     if deployment.profile.replay is None:
         raise ProfileError(
             f"the profile {deployment.profile.name} replays no recorded history",

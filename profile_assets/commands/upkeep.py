@@ -13,7 +13,7 @@ from rich.table import Table
 from profile_assets.errors import ProfileError
 from profile_assets.feature_store.versions import OnlineStore
 from profile_assets.models.choosing import is_later
-from profile_assets.profile import Deployment, load_deployment
+from profile_assets.profile import Deployment, open_deployment
 from profile_assets.quality.freshness import due_at
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.upkeep.days import DayState, StageState, day_states
@@ -32,7 +32,7 @@ console = Console(highlight=False)
 
 def status(days: int, *, as_json: bool) -> None:
     """The newest days up to yesterday, oldest first."""
-    deployment = load_deployment()
+    deployment = open_deployment()
     newest = deployment.today() - ONE_DAY
     first = max(deployment.profile.start_day, newest - (days - 1) * ONE_DAY)
     states = day_states(deployment.layout, [first + n * ONE_DAY for n in range((newest - first).days + 1)])
@@ -61,10 +61,11 @@ def verify(first: dt.date, last: dt.date) -> bool:
     """Print what was found of each day; whether all of it is right."""
     if last < first:
         raise ProfileError(f"{first} to {last} is no range of days", remedy="give the earlier day first")
-    deployment = load_deployment()
+    deployment = open_deployment()
     online, is_right = _online(deployment), True
     for n in range((last - first).days + 1):
         with console.status(f"reading {first + n * ONE_DAY} ..."):
+            deployment.pull(first + n * ONE_DAY)
             proof = verify_day(deployment.layout, first + n * ONE_DAY, online=online)
         _print_proof(proof)
         is_right = is_right and proof.is_right
@@ -75,7 +76,7 @@ def prune(*, dry_run: bool) -> None:
     """Remove what is old, or say what is. Days that a run works on are asked of Dagster."""
     from profile_assets.orchestration.pruning import prune_now, what_would_go
 
-    deployment = load_deployment()
+    deployment = open_deployment()
     with console.status("looking for what is old ..."):
         done = what_would_go(deployment) if dry_run else prune_now(deployment)
     _print_pruning(done, "would go" if dry_run else "gone")

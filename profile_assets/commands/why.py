@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from profile_assets.profile import load_deployment
+from profile_assets.profile import open_deployment
 from profile_assets.tracing.trace import Question, trace
 
 console = Console(highlight=False)
@@ -18,7 +18,8 @@ console = Console(highlight=False)
 
 def why(user: str, day: dt.date, *, is_personal: bool, as_json: bool) -> None:
     """Trace the score and print it."""
-    deployment = load_deployment()
+    deployment = open_deployment()
+    deployment.pull(day)
     found = trace(
         Question(
             layout=deployment.layout,

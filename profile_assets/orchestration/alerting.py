@@ -55,6 +55,7 @@ def _looking(
     )
     def alerts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
+            deployment.pull()
             seen = look(deployment.watch, now=clock(), environment=os.environ, runs=_runs(deployment, context.instance))
         except LockedError as error:  # another tick, or a command, is at it
             return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)

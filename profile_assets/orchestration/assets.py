@@ -20,11 +20,11 @@ from profile_assets.orchestration.partitions import daily_partitions
 from profile_assets.orchestration.set_aside import rows_set_aside_shown
 from profile_assets.orchestration.shell import (
     check_results,
-    dagster_errors,
     day_of,
     judged,
     shard_logger,
     stop_if_failed,
+    working,
     writing,
 )
 from profile_assets.profile import Deployment
@@ -202,7 +202,7 @@ def feature_store_export(deployment: Deployment) -> dg.AssetsDefinition:
         from profile_assets.quality.gates import judge_export
 
         day, began = day_of(context), time.perf_counter()
-        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        with working(context, deployment, day):
             done = publish(layout, day, time_zone=profile.time_zone, clock=utc_now, export=export)
             outcomes = (*judge_export(layout, day), *parity_outcomes(done))
             verdict = StageVerdict(stage=EXPORT, digest=done.record.verdict_digest, outcomes=outcomes)

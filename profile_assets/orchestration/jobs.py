@@ -84,6 +84,7 @@ def after_night(
         description=description,
     )
     def tick(_context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        deployment.pull()
         reason = unless()
         return dg.RunRequest() if reason is None else dg.SkipReason(reason)
 

@@ -13,7 +13,7 @@ import dagster as dg
 
 from profile_assets.orchestration.keys import MODEL_BUNDLE, STABLE_BUNDLE, key_of
 from profile_assets.orchestration.model_pictures import model_metadata
-from profile_assets.orchestration.shell import dagster_errors, tell
+from profile_assets.orchestration.shell import tell, working
 from profile_assets.profile import Deployment
 
 
@@ -39,7 +39,7 @@ def model_bundle(deployment: Deployment) -> dg.AssetsDefinition:
         description="An immutable bundle: weights, signature, feature spec, metrics, data snapshot, provenance.",
     )
     def model_bundle(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        with working(context, deployment):
             from profile_assets.models.making import make_bundle
 
             began = time.perf_counter()

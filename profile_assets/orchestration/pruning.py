@@ -13,7 +13,7 @@ import dagster as dg
 from profile_assets.orchestration.in_progress import days_in_progress
 from profile_assets.orchestration.instance import open_instance
 from profile_assets.orchestration.keys import prune_job_name
-from profile_assets.orchestration.shell import dagster_errors
+from profile_assets.orchestration.shell import working
 from profile_assets.profile import Deployment
 from profile_assets.upkeep.prune import Pruning, Removal, plan, prune
 
@@ -37,7 +37,7 @@ def prune_job(deployment: Deployment) -> dg.JobDefinition:
 
     @dg.op(name=f"{name}_op")
     def remove_old(context: dg.OpExecutionContext) -> None:
-        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        with working(context, deployment):
             done = _prune(deployment, context.instance)
             for removal in done.removals:
                 context.log.info(_told(removal))

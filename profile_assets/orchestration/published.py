@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import dagster as dg
 
 from profile_assets.orchestration.keys import PUBLISHED, key_of
-from profile_assets.orchestration.shell import dagster_errors
+from profile_assets.orchestration.shell import working
 from profile_assets.profile import Deployment
 from profile_assets.quality.freshness import Judgement
 from profile_assets.storage.layout import EXPORT
@@ -40,7 +40,7 @@ def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
         description="Every due day is published, under a verdict that let it through; judged from what readers see.",
     )
     def fresh(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        with working(context, deployment):
             now = dt.datetime.now(dt.UTC)
             state = deployment.watch.judge(now)
             withdrawn = withdrawn_days(deployment.layout)

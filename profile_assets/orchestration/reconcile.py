@@ -16,7 +16,7 @@ from profile_assets.orchestration import pictures
 from profile_assets.orchestration.jobs import after_night, check_job
 from profile_assets.orchestration.keys import PUBLISHED, key_of, reconcile_job_name, replace_job_name
 from profile_assets.orchestration.reconciling import carried_since, newest_published, reconcile_day, replace_day
-from profile_assets.orchestration.shell import dagster_errors, shard_logger, warn
+from profile_assets.orchestration.shell import shard_logger, warn, working
 from profile_assets.profile import Deployment
 from profile_assets.storage.layout import EXPORT, USER_SCORES
 from profile_assets.storage.published import published_days
@@ -52,7 +52,7 @@ def reconcile_check(deployment: Deployment) -> dg.AssetChecksDefinition:
         description="The newest published day, scored in full once more: nobody added, removed or changed.",
     )
     def reconciled(context: dg.AssetCheckExecutionContext, config: ReconcileConfig) -> dg.AssetCheckResult:
-        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        with working(context, deployment):
             found = reconcile_day(
                 deployment, config.date, progress=shard_logger(context), on_wait=lambda told: warn(context, told)
             )
@@ -112,7 +112,7 @@ def replace_job(deployment: Deployment) -> dg.JobDefinition:
 
     @dg.op(name=f"{name}_op")
     def replace(context: dg.OpExecutionContext, config: ReconcileConfig) -> None:
-        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        with working(context, deployment):
             day = config.date or newest_published(deployment.layout)
             done = replace_day(deployment, day, on_wait=lambda told: warn(context, told))
         for stage in (USER_SCORES, EXPORT):

@@ -14,7 +14,7 @@ import dagster as dg
 from profile_assets.errors import CorruptError
 from profile_assets.orchestration.jobs import check_job
 from profile_assets.orchestration.keys import PUBLISHED, key_of, redo_job_name
-from profile_assets.orchestration.shell import dagster_errors
+from profile_assets.orchestration.shell import working
 from profile_assets.profile import Deployment
 from profile_assets.storage.layout import RAW_USERS
 from profile_assets.storage.published import published_days, read_part_record
@@ -58,7 +58,7 @@ def source_check(deployment: Deployment) -> dg.AssetChecksDefinition:
         description="The sources of the newest published days are those that they were made from.",
     )
     def source_unchanged(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        with working(context, deployment):
             changes = source_changes(deployment)
         restated = [str(day) for day, change in changes.items() if change == "restated"]
         told = f"restated since: {', '.join(restated)}; launch the job {redo_job_name(deployment)} to score them again"
@@ -93,7 +93,7 @@ def redo_job(deployment: Deployment) -> dg.JobDefinition:
     def redo(context: dg.OpExecutionContext) -> None:
         from profile_assets.orchestration.launch import redo_days
 
-        with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        with working(context, deployment):
             days = restated_days(deployment)
             context.log.info(f"restated: {', '.join(map(str, days)) or 'no day'}")
             redo_days(deployment, context.instance, days)

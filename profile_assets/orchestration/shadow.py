@@ -146,6 +146,7 @@ def shadow_nightly(deployment: Deployment, job: "UnresolvedAssetJobDefinition") 
     )
     def nightly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         day = context.scheduled_execution_time.astimezone(ZoneInfo(zone)).date() - ONE_DAY
+        deployment.pull()
         if registry.read_pointer(deployment.layout, registry.SHADOW) is None:
             return dg.SkipReason("there is no shadow")
         if day not in published_days(deployment.layout):

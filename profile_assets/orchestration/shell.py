@@ -58,7 +58,7 @@ def writing(
     Locks are taken from the end of the pipeline to its start, in that order by all, so that no two wait in a circle.
     """
     layout = deployment.layout
-    with dagster_errors(context, retry_waits_s=deployment.retry_waits_s), contextlib.ExitStack() as held:
+    with working(context, deployment, day), contextlib.ExitStack() as held:
         for name in (stage, *reversed(reading)):
             held.enter_context(
                 locked(
@@ -68,6 +68,16 @@ def writing(
                     on_wait=lambda message: warn(context, message),
                 )
             )
+        yield
+
+
+@contextlib.contextmanager
+def working(context: Context, deployment: Deployment, *days: dt.date) -> Iterator[None]:
+    """On what is true now, the rows of `days` included, where that lies on S3; errors as `dagster_errors` has them,
+    with the profile's retries.
+    """
+    with dagster_errors(context, retry_waits_s=deployment.retry_waits_s):
+        deployment.pull(*days)
         yield
 
 

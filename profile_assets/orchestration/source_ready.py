@@ -39,6 +39,7 @@ def source_ready(deployment: Deployment, job: "UnresolvedAssetJobDefinition") ->
         description="Starts a day, from the schedule's hour on, as soon as its source is ready.",
     )
     def source_ready(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        deployment.pull()
         now, memory = dt.datetime.now(dt.UTC), Memory.from_text(context.cursor)
         found, after = look(layout, rule, settings, now, memory)
         late = newly_late(found, memory)

@@ -6,6 +6,6 @@ returns a frozen value that hands each room the plain dataclass it works with. N
 
 from profile_assets.profile.deployment import Deployment
 from profile_assets.profile.fields import Profile
-from profile_assets.profile.loading import load_deployment, load_profile
+from profile_assets.profile.loading import load_deployment, load_profile, open_deployment
 
-__all__ = ["Deployment", "Profile", "load_deployment", "load_profile"]
+__all__ = ["Deployment", "Profile", "load_deployment", "load_profile", "open_deployment"]

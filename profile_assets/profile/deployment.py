@@ -21,6 +21,7 @@ from profile_assets.quality.freshness import DueRule
 from profile_assets.quality.gates import Limits, Rules
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.layout import Layout
+from profile_assets.storage.pulling import pull
 from profile_assets.upkeep.settings import Retention
 from profile_assets.users.contract import Column, Contract, parse_type
 from profile_assets.users.labels import LabelSettings
@@ -155,6 +156,10 @@ class Deployment:
     @property
     def retry_waits_s(self) -> tuple[float, ...]:
         return self.profile.retries.waits_s
+
+    def pull(self, *days: dt.date) -> None:
+        """Bring the working copy up to date, with the rows of `days`, where the truth lies on S3."""
+        pull(self.layout, days)
 
     def today(self) -> dt.date:
         """The date in the profile's zone."""

@@ -17,9 +17,11 @@ from profile_assets.errors import ProfileError
 from profile_assets.profile.deployment import Deployment
 from profile_assets.profile.fields import Profile, Replay
 from profile_assets.profile.mistakes import field_mistakes, joint_mistakes
+from profile_assets.storage.remote import adopt
 from profile_assets.users.demo import calendar_path
 from profile_assets.users.demo_calendar import load_calendar
 
+S3 = "s3://"
 DEFAULT_PROFILE = "purchase_30d.toml"
 
 
@@ -28,22 +30,43 @@ def load_deployment(
 ) -> Deployment:
     """The deployment that the environment names: PROFILE_CONFIG (default: the demo), PROFILE_DATA (default: data/).
 
-    `today` decides only where a replay begins that has not begun yet. Raises ProfileError.
+    With PROFILE_DATA on S3, PROFILE_WORK (default: data/) is the folder of the working copy. `today` decides only where
+    a replay begins that has not begun yet. Raises ProfileError.
     """
     env = os.environ if environment is None else environment
-    root = _root(env.get("PROFILE_DATA") or "data")
+    data = env.get("PROFILE_DATA") or "data"
+    is_remote = data.startswith(S3)
+    root = _root((env.get("PROFILE_WORK") or "data") if is_remote else data)
     chosen = path or (Path(env["PROFILE_CONFIG"]) if env.get("PROFILE_CONFIG") else default_profile())
     profile = load_profile(chosen)
+    if is_remote:
+        _require_carried(profile, chosen)
+    adopt(root / profile.name, f"{data.rstrip('/')}/{profile.name}" if is_remote else None)
     return Deployment(profile=_moved(profile, root, today or _today(profile)), root=root)
 
 
+def open_deployment(path: Path | None = None) -> Deployment:
+    """The same, brought up to date where its truth lies on S3."""
+    deployment = load_deployment(path)
+    deployment.pull()
+    return deployment
+
+
 def _root(text: str) -> Path:
-    """The data root as an absolute path; `~` is the home folder, and a URL is no folder."""
+    """The data root as an absolute path; `~` is the home folder, and no other URL than one of S3 is known."""
     if "://" in text:
         raise ProfileError(
-            f"PROFILE_DATA is {text!r}, and data lies on a local disk", remedy="set PROFILE_DATA to a folder"
+            f"{text!r} is neither a folder nor on S3", remedy="set PROFILE_DATA to a folder, or to s3://bucket/prefix"
         )
     return Path(text).expanduser().absolute()
+
+
+def _require_carried(profile: Profile, path: Path) -> None:
+    if profile.export.offline == "delta":
+        raise ProfileError(
+            f"{path}: a Delta table is many files, and PROFILE_DATA is on S3, where a day is one upload",
+            remedy='use export.offline = "parquet", or a PROFILE_DATA on a disk',
+        )
 
 
 def default_profile() -> Path:

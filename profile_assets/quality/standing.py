@@ -15,7 +15,6 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError, GateError
 from profile_assets.storage.layout import Layout
-from profile_assets.storage.pulling import stamp_there
 from profile_assets.storage.published import (
     BUCKET,
     ONLINE,
@@ -25,6 +24,7 @@ from profile_assets.storage.published import (
     read_part_record,
     read_record,
 )
+from profile_assets.storage.pulling import stamp_there
 from profile_assets.storage.verdicts import read_verdict, require_passed
 from profile_assets.storage.withdrawals import withdrawal_of
 

@@ -25,8 +25,8 @@ from profile_assets.storage.atomic import locked
 from profile_assets.storage.layout import USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import read_footer
 from profile_assets.storage.pruned import pruned_at
-from profile_assets.storage.pulling import bring_rows
 from profile_assets.storage.published import PublishRecord, published_days, read_part_record
+from profile_assets.storage.pulling import bring_rows
 from profile_assets.storage.records import Manifest
 from profile_assets.storage.stages import current, is_whole
 from profile_assets.storage.verdicts import Verdict, read_verdict, require_passed

@@ -15,6 +15,8 @@ USER_SHARDS = "user_shards"
 USER_SCORES = "user_scores"
 EXPORT = "feature_store_export"
 STAGES = (RAW_USERS, USER_SHARDS, USER_SCORES, EXPORT)
+ROWS = (RAW_USERS, USER_SHARDS, USER_SCORES)
+"""The stages that lie in folders of their own, with a manifest."""
 RECONCILE = "reconcile"  # the scores of a published day, made in full once more; no stage of the day
 
 SHADOW = "shadow_scores"  # those of the bundle that is tried beside the published ones; no stage of the day

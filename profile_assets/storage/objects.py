@@ -74,17 +74,14 @@ class Objects:
         """What the server says of an object; None where there is none."""
         try:
             with s3_errors(self._at(key)):
-                return dict(
-                    self.client.head_object(Bucket=self.bucket, Key=self.full_key(key), ChecksumMode="ENABLED")
-                )
+                return dict(self.client.head_object(Bucket=self.bucket, Key=self.full_key(key), ChecksumMode="ENABLED"))
         except FileNotFoundError:
             return None
 
-    def fetch(self, key: str, target: Path, *, etag: str | None = None) -> str:
-        """Bring an object into a new file; gives its ETag. With `etag`, LockedError where it is not that one any more."""
-        wanted = {} if etag is None else {"IfMatch": etag}
+    def fetch(self, key: str, target: Path) -> str:
+        """Bring an object into a new file; gives its ETag."""
         with s3_errors(self._at(key)):
-            answer = self.client.get_object(Bucket=self.bucket, Key=self.full_key(key), **wanted)
+            answer = self.client.get_object(Bucket=self.bucket, Key=self.full_key(key))
             with target.open("wb") as file, contextlib.closing(answer["Body"]) as body:
                 for block in body.iter_chunks(_BLOCK):
                     file.write(block)
@@ -102,7 +99,9 @@ class Objects:
         """Bring a file there in place of the object whose ETag is `expected`, or of none; gives its ETag."""
         size, digest = source.stat().st_size, _sha256(source)
         if size > MAX_BYTES:
-            raise ProfileError(f"{source} has {size:,} bytes, S3 takes 5 GiB at once", remedy="use more shards, or leave columns out")
+            raise ProfileError(
+                f"{source} has {size:,} bytes, S3 takes 5 GiB at once", remedy="use more shards, or leave columns out"
+            )
         try:
             with s3_errors(self._at(key)), source.open("rb") as body:
                 told = self.client.put_object(
@@ -118,6 +117,10 @@ class Objects:
             if there is None or there.get("ChecksumSHA256") != digest:
                 raise
             return str(there["ETag"])
+        except FileNotFoundError as error:
+            raise LockedError(
+                f"{self._at(key)} was removed meanwhile", remedy="run that again: it looks at what lies there"
+            ) from error
 
     def remove(self, keys: Iterable[str]) -> None:
         """Take objects out; those that are not there are no error."""

@@ -13,7 +13,7 @@ from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, Layout
 from profile_assets.storage.records import FORMAT, read_json
-from profile_assets.storage.remote import remove_data_carried
+from profile_assets.storage.remote import data_sizes, remove_data_carried
 
 
 def pruned_at(folder: Path) -> dt.datetime | None:
@@ -43,6 +43,12 @@ def remove_data(layout: Layout, stage: str, day: dt.date, *, now: dt.datetime) -
 def data_files(folder: Path) -> list[Path]:
     """The files of a stage beside its manifest and the mark."""
     return [path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in (MANIFEST_FILE, MARK_FILE)]
+
+
+def data_bytes(folder: Path) -> int:
+    """The bytes of those files, where the truth lies."""
+    there = data_sizes(folder, (MANIFEST_FILE, MARK_FILE))
+    return sum(there.values()) if there else sum(path.lstat().st_size for path in data_files(folder))
 
 
 def unmark(folder: Path) -> None:

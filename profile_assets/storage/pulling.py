@@ -20,13 +20,12 @@ from pathlib import Path
 from profile_assets.errors import LockedError, StorageError
 from profile_assets.storage import atomic
 from profile_assets.storage.known_objects import Known
-from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, RAW_USERS, USER_SCORES, USER_SHARDS, Layout, day_of
+from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS, Layout, day_of
 from profile_assets.storage.objects import Listed
 from profile_assets.storage.parquet import footer_in
 from profile_assets.storage.records import FileEntry, read_manifest
 from profile_assets.storage.remote import Remote, data_key, remote_of
 
-ROWS = (RAW_USERS, USER_SHARDS, USER_SCORES)
 _TABLE = "feature_store/offline/"
 _SEAL = "bundle.json"
 _AT_ONCE = 8  # requests

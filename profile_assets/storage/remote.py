@@ -13,6 +13,7 @@ What only this machine can use stays here: staging, locks, lookups, alerts, metr
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import functools
 import json
 import os
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError, ProfileError
 from profile_assets.storage.known_objects import KnownObjects
-from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE
+from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS
 from profile_assets.storage.objects import Objects, s3_client
 
 FOLDER = "_remote"
@@ -169,6 +170,23 @@ def data_sizes(folder: Path, besides: tuple[str, ...]) -> dict[str, int]:
         return {}
     found = remote.known.all(f"{remote.key(folder)}/")
     return {key: one.size_bytes for key, one in found.items() if key.rpartition("/")[2] not in besides}
+
+
+def superseded(home: Path, before: dt.datetime) -> dict[str, int]:
+    """Objects that stages uploaded before that moment and that no manifest names any more: their bytes, by key.
+
+    A manifest that is younger than the copy of it here names what was uploaded since that moment.
+    """
+    remote = remote_of(home / MANIFEST_FILE)
+    if remote is None:
+        return {}
+    named = set[str]()
+    found = {key: one for key, one in remote.objects.listed().items() if key.partition("/")[0] in ROWS}
+    for folder in {key.rpartition("/")[0] for key in found}:
+        digests = digests_in(home / folder / MANIFEST_FILE)
+        named |= {f"{folder}/{name}" for name in (MANIFEST_FILE, MARK_FILE)}
+        named |= {data_key(f"{folder}/{name}", digest) for name, digest in digests.items()}
+    return {key: one.size_bytes for key, one in found.items() if key not in named and one.at < before}
 
 
 def remove_data_carried(folder: Path, besides: tuple[str, ...]) -> None:

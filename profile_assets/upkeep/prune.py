@@ -21,8 +21,9 @@ from pathlib import Path
 from profile_assets.errors import CorruptError, LockedError
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import RAW_USERS, RECONCILE, USER_SCORES, USER_SHARDS, Layout, day_of
-from profile_assets.storage.pruned import data_files, remove_data
+from profile_assets.storage.pruned import data_bytes, remove_data
 from profile_assets.storage.published import OFFLINE, ONLINE, published_days, read_record
+from profile_assets.storage.remote import remove_carried, superseded
 from profile_assets.upkeep.settings import Retention
 
 NEWEST_KEPT = 2
@@ -64,7 +65,7 @@ def plan(layout: Layout, retention: Retention, *, today: dt.date, now: dt.dateti
     spared = _spared(layout, busy, now, {removal.day for removal in old if removal.day is not None})
     removals = [removal for removal in old if removal.day not in spared]
     left = _left_behind(layout, now - dt.timedelta(days=retention.raw_days), spared)
-    return Pruning(removals=(*removals, *left), kept=spared)
+    return Pruning(removals=(*removals, *left, *_superseded(layout, now, spared)), kept=spared)
 
 
 def prune(
@@ -107,6 +108,7 @@ def _remove(layout: Layout, removal: Removal, now: dt.datetime) -> None:
     if removal.day is not None and not removal.is_left_behind:
         remove_data(layout, removal.stage, removal.day, now=now)
         return
+    remove_carried(removal.path)
     with atomic.disk_errors("cannot remove", removal.path):
         if removal.path.is_dir() and not removal.path.is_symlink():
             shutil.rmtree(removal.path)
@@ -124,8 +126,8 @@ def _old_stages(layout: Layout, retention: Retention, today: dt.date) -> list[Re
     }.items():
         for folder in sorted((layout.home / stage).glob("day=*")):
             day = day_of(folder.name)
-            if day is not None and (today - day).days > keep_days and (files := data_files(folder)):
-                found.append(Removal(stage=stage, day=day, path=folder, size_bytes=_size(files)))
+            if day is not None and (today - day).days > keep_days and (size := data_bytes(folder)):
+                found.append(Removal(stage=stage, day=day, path=folder, size_bytes=size))
     return sorted(found, key=lambda removal: (removal.day or dt.date.min, removal.stage))
 
 
@@ -138,6 +140,14 @@ def _left_behind(layout: Layout, before: dt.datetime, spared: Mapping[dt.date, s
             if day not in spared and max(_written_at(file) for file in files) < before:
                 size = _size(files)
                 yield Removal(stage=folder.name, day=day, path=path, size_bytes=size, is_left_behind=True)
+
+
+def _superseded(layout: Layout, now: dt.datetime, spared: Mapping[dt.date, str]) -> Iterator[Removal]:
+    """What stages left on S3 that were made again, once whoever still reads by the old manifest has had a day."""
+    for key, size in superseded(layout.home, now - UNPUBLISHED_GRACE).items():
+        stage, folder = key.split("/")[:2]
+        if (day := day_of(folder)) not in spared:
+            yield Removal(stage=stage, day=day, path=layout.home / key, size_bytes=size, is_left_behind=True)
 
 
 def _spared(layout: Layout, busy: Busy, now: dt.datetime, old: set[dt.date]) -> dict[dt.date, str]:

@@ -3,7 +3,8 @@
 Each line on stdin is a list of requests in JSON, which run side by side: `root`, `day`, `through` ("rooms": the
 functions that the assets call, in their order; or "dagster": the day's job), `workers`, and when to die: `step`, the
 number or the name of a write, fsync, rename, removal or end of a stage; or `after_s`, wherever the day is by then; or
-neither. `largest_file` bounds the bytes of a file, `user` is the user to run as. A forked child runs each day; answered
+neither. With `remote`, the truth lies there on S3 and `root` is the working copy; `environment` is added to that of the
+process. `largest_file` bounds the bytes of a file, `user` is the user to run as. A forked child runs each day; answered
 are its exit status, the steps that it came to, the error that stopped it, and how many processes outlived it.
 
 Everything slow is imported once, before the first fork; nothing is run in the parent, so that it has no threads that a
@@ -36,6 +37,7 @@ from typing import Any, TypeAlias
 
 warnings.simplefilter("ignore")
 
+import boto3  # noqa: E402, F401
 import dagster as dg  # noqa: E402
 import great_expectations  # noqa: E402, F401
 import pandas  # noqa: E402, F401
@@ -56,6 +58,7 @@ from profile_assets.scoring.engines.worker import Worker  # noqa: E402
 from profile_assets.shards.split import split  # noqa: E402
 from profile_assets.storage.atomic import locked  # noqa: E402
 from profile_assets.storage.layout import EXPORT, RAW_USERS, STAGES, USER_SCORES, USER_SHARDS  # noqa: E402
+from profile_assets.storage.objects import Objects  # noqa: E402
 from profile_assets.storage.parquet import ParquetSink  # noqa: E402
 from profile_assets.storage.stages import Staged, commit  # noqa: E402
 from profile_assets.storage.verdicts import StageVerdict, record  # noqa: E402
@@ -120,6 +123,8 @@ def watch(steps: Steps) -> None:
     ParquetSink.write = writes_rows(steps, ParquetSink.write)  # type: ignore[method-assign]
     ParquetSink.__exit__ = closes(steps, ParquetSink.__exit__)  # type: ignore[method-assign]
     version_file._insert = inserts(steps, version_file._insert)
+    Objects.put = goes_up(steps, Objects.put)  # type: ignore[method-assign]
+    Objects.remove = told_only(steps, "remove from S3", Objects.remove)  # type: ignore[method-assign]
     Worker.__init__ = starts(steps, Worker.__init__)  # type: ignore[method-assign,misc]
 
 
@@ -204,6 +209,24 @@ def starts(steps: Steps, call: Call) -> Call:
     return wrapped
 
 
+def goes_up(steps: Steps, call: Call) -> Call:
+    def wrapped(objects: Objects, key: str, *args: Any, **kwargs: Any) -> str:
+        steps.step(f"put {key}")
+        etag = str(call(objects, key, *args, **kwargs))
+        steps.step(f"was put {key}")
+        return etag
+
+    return wrapped
+
+
+def told_only(steps: Steps, name: str, call: Call) -> Call:
+    def wrapped(*args: Any) -> Any:
+        steps.step(name)
+        return call(*args)
+
+    return wrapped
+
+
 class Rooms:
     """A day through the functions that the assets call."""
 
@@ -238,6 +261,7 @@ class Rooms:
             commit(self.layout, self.day, staged)
 
     def export(self) -> None:
+        self.deployment.pull(self.day)
         export, zone = self.deployment.export, self.deployment.profile.time_zone
         publish(self.layout, self.day, time_zone=zone, clock=lambda: dt.datetime.now(dt.UTC), export=export)
         (outcome,) = gates.judge_export(self.layout, self.day)
@@ -245,6 +269,7 @@ class Rooms:
 
     @contextlib.contextmanager
     def writing(self, stage: str, *reading: str) -> Iterator[None]:
+        self.deployment.pull(self.day)
         with contextlib.ExitStack() as held:
             for name in (stage, *reading):
                 held.enter_context(
@@ -271,7 +296,9 @@ def run_job(deployment: Deployment, day: dt.date) -> None:
 def live(request: dict[str, Any], told: int) -> None:
     """The life of the child."""
     root, day = request["root"], dt.date.fromisoformat(request["day"])
-    os.environ |= {"PROFILE_DATA": root, "PROFILE_CONFIG": f"{root}/profile-{request.get('workers', 1)}.toml"}
+    os.environ |= {"PROFILE_DATA": request.get("remote", root), "PROFILE_WORK": root}
+    os.environ |= request.get("environment", {})
+    os.environ |= {"PROFILE_CONFIG": f"{root}/profile-{request.get('workers', 1)}.toml"}
     if "largest_file" in request:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error, not a death
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest_file"],) * 2)
