@@ -25,7 +25,7 @@ def check(
 
         check_suite(suite)
     typer.echo(
-        f"{profile.name}: well formed; {len(profile.contract.columns)} columns, data under {deployment.layout.home}"
+        f"{profile.name}: well formed; {len(profile.contract.columns)} columns, data under {deployment.where}"
     )
 
 

@@ -157,7 +157,7 @@ def _progress() -> Progress:
 def _show_days(deployment: Deployment, days: Sequence[dt.date]) -> None:
     records = {day: _record(deployment, day) for day in days}
     notes = {day: _note(deployment, record) for day, record in records.items()}
-    table = Table(title=f"{deployment.profile.name}: {deployment.layout.offline}", title_justify="left")
+    table = Table(title=f"{deployment.profile.name}: {deployment.where}/feature_store/offline", title_justify="left")
     for column in ("day", "users", "bundle", "published", *(["note"] if any(notes.values()) else [])):
         table.add_column(column, justify="right" if column == "users" else "left")
     for day, record in records.items():

@@ -43,7 +43,7 @@ def status(days: int, *, as_json: bool) -> None:
         return
     now = dt.datetime.now(dt.UTC)
     is_wide = console.width >= WIDE
-    table = Table(title=f"{deployment.profile.name}: {deployment.layout.home}", title_justify="left")
+    table = Table(title=f"{deployment.profile.name}: {deployment.where}", title_justify="left")
     if not is_wide:
         table.box, table.pad_edge = box.SIMPLE_HEAD, False
     for column in COLUMNS if is_wide else COLUMNS[:NARROW]:

@@ -22,6 +22,7 @@ from profile_assets.quality.gates import Limits, Rules
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.pulling import pull
+from profile_assets.storage.remote import where
 from profile_assets.upkeep.settings import Retention
 from profile_assets.users.contract import Column, Contract, parse_type
 from profile_assets.users.labels import LabelSettings
@@ -38,6 +39,11 @@ class Deployment:
     @property
     def layout(self) -> Layout:
         return Layout(root=self.root, name=self.profile.name)
+
+    @property
+    def where(self) -> str:
+        """Where the truth lies: a folder, or s3://."""
+        return where(self.layout.offline).removesuffix("/feature_store/offline")
 
     @property
     def contract(self) -> Contract:

@@ -27,6 +27,8 @@ _GONE = ("NoSuchKey", "404", "NotFound")
 _NOT_OURS = ("NoSuchBucket", "AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _MAX_DELETED = 1000  # in one request
 _BLOCK = 1 << 20
+_DIGEST = "sha256"
+"""Metadata of an object: the sha256 of its bytes. Not every server that speaks S3 tells the checksum that it kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,7 @@ class Objects:
         """What the server says of an object; None where there is none."""
         try:
             with s3_errors(self._at(key)):
-                return dict(self.client.head_object(Bucket=self.bucket, Key=self.full_key(key), ChecksumMode="ENABLED"))
+                return dict(self.client.head_object(Bucket=self.bucket, Key=self.full_key(key)))
         except FileNotFoundError:
             return None
 
@@ -97,7 +99,7 @@ class Objects:
 
     def put(self, key: str, source: Path, *, expected: str | None) -> str:
         """Bring a file there in place of the object whose ETag is `expected`, or of none; gives its ETag."""
-        size, digest = source.stat().st_size, _sha256(source)
+        size, digest = source.stat().st_size, _digest_of(source)
         if size > MAX_BYTES:
             raise ProfileError(
                 f"{source} has {size:,} bytes, S3 takes 5 GiB at once", remedy="use more shards, or leave columns out"
@@ -108,13 +110,14 @@ class Objects:
                     Bucket=self.bucket,
                     Key=self.full_key(key),
                     Body=body,
-                    ChecksumSHA256=digest,
+                    ChecksumSHA256=base64.b64encode(bytes.fromhex(digest)).decode(),
+                    Metadata={_DIGEST: digest},
                     **replacing(expected),
                 )
             return str(told["ETag"])
         except LockedError:
             there = self.head(key)
-            if there is None or there.get("ChecksumSHA256") != digest:
+            if there is None or there.get("Metadata", {}).get(_DIGEST) != digest:
                 raise
             return str(there["ETag"])
         except FileNotFoundError as error:
@@ -152,15 +155,15 @@ def replacing(expected: str | None) -> dict[str, str]:
     return {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
 
 
-def _sha256(path: Path) -> str:
+def _digest_of(path: Path) -> str:
     with path.open("rb") as file:
-        return base64.b64encode(hashlib.file_digest(file, "sha256").digest()).decode()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
 def s3_errors(where: str) -> Iterator[None]:
     """What boto3 raises, as errors of ours; FileNotFoundError for an object that is not there."""
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
     try:
         yield
@@ -177,5 +180,9 @@ def s3_errors(where: str) -> Iterator[None]:
                 f"{where} cannot be used: {error}", remedy="correct its URL, or the credentials for S3"
             ) from error
         raise StorageError(f"{where}: {error}", remedy="see that S3 is up, then try again") from error
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        raise ProfileError(
+            f"{where}: {error}", remedy="give the credentials for S3: AWS_ACCESS_KEY_ID, a profile, or a role"
+        ) from error
     except (BotoCoreError, OSError) as error:
         raise StorageError(f"{where}: {error}", remedy="see that S3 is up, then try again") from error

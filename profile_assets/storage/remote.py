@@ -88,6 +88,12 @@ class Remote:
         return folder
 
 
+def where(path: Path) -> str:
+    """Where the truth of a path below a profile's folder lies."""
+    remote = remote_of(path)
+    return str(path) if remote is None else f"{remote.objects.url}/{remote.key(path)}"
+
+
 def data_key(key: str, digest: str) -> str:
     """The key of a stage's file: `.../shard-00-of-16.parquet` with a part of its digest before the suffix."""
     stem, dot, suffix = key.rpartition(".")

@@ -112,9 +112,15 @@ def test_times_without_a_zone_may_be_declared_to_be_utc(write: Callable[[str], P
     assert contract.columns[-1].zoneless_is_utc
 
 
-def test_the_data_root_is_a_folder(tmp_path, monkeypatch):
-    with pytest.raises(ProfileError, match="PROFILE_DATA is 's3://bucket/x'"):
-        load_deployment(environment={"PROFILE_DATA": "s3://bucket/x"})
+def test_the_data_root_is_a_folder_or_lies_on_s3(tmp_path, monkeypatch, write, minimal):
+    with pytest.raises(ProfileError, match="'gs://bucket/x' is neither a folder nor on S3"):
+        load_deployment(environment={"PROFILE_DATA": "gs://bucket/x"})
+    on_s3 = {"PROFILE_DATA": "s3://bucket/x/", "PROFILE_WORK": str(tmp_path / "work")}
+    home = load_deployment(write(minimal), environment=on_s3).layout.home
+    assert home.parent == tmp_path / "work"
+    assert json.loads((home / "_remote" / "url.json").read_text())["url"] == f"s3://bucket/x/{home.name}"
+    with pytest.raises(ProfileError, match="a Delta table is many files"):
+        load_deployment(write(minimal + '[export]\noffline = "delta"\n'), environment=on_s3)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert load_deployment(environment={"PROFILE_DATA": "~/scores"}).root == tmp_path / "scores"
 
