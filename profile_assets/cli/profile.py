@@ -24,9 +24,7 @@ def check(
         from profile_assets.quality.suite_file import check_suite
 
         check_suite(suite)
-    typer.echo(
-        f"{profile.name}: well formed; {len(profile.contract.columns)} columns, data under {deployment.where}"
-    )
+    typer.echo(f"{profile.name}: well formed; {len(profile.contract.columns)} columns, data under {deployment.where}")
 
 
 @app.command()

@@ -34,7 +34,9 @@ def lookup(store: OnlineStore, ids: Collection[str], *, now: dt.datetime) -> dic
     moment = as_utc(now)
     read = store.read(checked_ids(ids))
     if read is None:
-        raise DataError(f"nothing is live in {store.where()}", remedy="bring a published day there: profile-assets publish DAY")
+        raise DataError(
+            f"nothing is live in {store.where()}", remedy="bring a published day there: profile-assets publish DAY"
+        )
     version, records = read
     return {user: _answer(user, records.get(user), version, moment) for user in ids}
 

@@ -13,8 +13,7 @@ import contextlib
 import datetime as dt
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from profile_assets.errors import LockedError, StorageError
@@ -24,11 +23,10 @@ from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS, Layout
 from profile_assets.storage.objects import Listed
 from profile_assets.storage.parquet import footer_in
 from profile_assets.storage.records import FileEntry, read_manifest
-from profile_assets.storage.remote import Remote, data_key, remote_of
+from profile_assets.storage.remote import Remote, data_key, each, remote_of
 
 _TABLE = "feature_store/offline/"
 _SEAL = "bundle.json"
-_AT_ONCE = 8  # requests
 _TAIL_BYTES = 64 * 1024
 
 
@@ -63,7 +61,7 @@ def bring_rows(layout: Layout, stage: str, day: dt.date) -> None:
             if (folder / MARK_FILE).exists():
                 return
             missing = [one for one in read_manifest(folder / MANIFEST_FILE).files if not (folder / one.name).exists()]
-            _each(missing, lambda entry: fetch_rows(folder / entry.name, entry))
+            each(missing, lambda entry: fetch_rows(folder / entry.name, entry))
 
 
 def fetch_rows(path: Path, entry: FileEntry) -> bool:
@@ -161,7 +159,7 @@ def _fetch_records(layout: Layout, remote: Remote, listed: Mapping[str, Listed])
         with contextlib.suppress(LockedError, FileNotFoundError), _left_alone(layout, key):
             _fetch_manifest(layout, remote, key)
     others = [key for key in missing if not key.startswith("models/b-") and key not in (*marks, *manifests)]
-    _each(others, lambda key: _fetch_if_there(remote, key))
+    each(others, lambda key: _fetch_if_there(remote, key))
     for key in marks:
         with contextlib.suppress(LockedError), _left_alone(layout, key):
             _fetch_if_there(remote, key)
@@ -231,10 +229,3 @@ def _is_rows(key: str) -> bool:
     """Whether an object holds rows, which come when they are needed."""
     is_record = key.rpartition("/")[2] in (MANIFEST_FILE, MARK_FILE)
     return key.startswith(_TABLE) or (_stage_of(key) is not None and not is_record)
-
-
-def _each(items: Sequence, do: Callable) -> None:  # type: ignore[type-arg]
-    """Several at once: they wait for the network. The first error ends it."""
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        for _ in pool.map(do, items):
-            pass

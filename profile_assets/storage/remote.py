@@ -17,18 +17,24 @@ import datetime as dt
 import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from profile_assets.errors import CorruptError, ProfileError
 from profile_assets.storage.known_objects import KnownObjects
 from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS
 from profile_assets.storage.objects import Objects, s3_client
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 FOLDER = "_remote"
 _URL_FILE = "url.json"
 _OWN = ("_staging", "_locks", FOLDER, "alerts", "metrics", "tuning", "feature_store/online")
 _OWN_DAYS = ("reconcile/day=", "shadow_scores/day=")
+_AT_ONCE = 8  # requests
 _SEALS = (MANIFEST_FILE, "bundle.json")
 """What of a folder is written last."""
 
@@ -53,15 +59,17 @@ class Remote:
 
     def put_folder(self, staged: Path, final: Path) -> dict[str, tuple[str, int]]:
         """Bring a folder there, what seals it last; gives the ETag and the bytes of each object by its key."""
-        names = sorted((path.name for path in staged.iterdir()), key=lambda name: (name in _SEALS, name))
         digests = digests_in(staged / MANIFEST_FILE)
-        put = {}
-        for name in names:
+        names = [path.name for path in staged.iterdir()]
+
+        def put(name: str) -> tuple[str, tuple[str, int]]:
             key = data_key(self.key(final / name), digests[name]) if name in digests else self.key(final / name)
             known = self.known.get(key)
             etag = self.objects.put(key, staged / name, expected=None if known is None else known.etag)
-            put[key] = etag, (staged / name).stat().st_size
-        return put
+            return key, (etag, (staged / name).stat().st_size)
+
+        done = each([name for name in names if name not in _SEALS], put)
+        return dict([*done, *map(put, (name for name in names if name in _SEALS))])
 
     def remove(self, keys: list[str]) -> None:
         """Take objects out, there first."""
@@ -92,6 +100,12 @@ def where(path: Path) -> str:
     """Where the truth of a path below a profile's folder lies."""
     remote = remote_of(path)
     return str(path) if remote is None else f"{remote.objects.url}/{remote.key(path)}"
+
+
+def each(items: Sequence[T], do: Callable[[T], R]) -> list[R]:
+    """Do it for each, several at once: they wait for the network. The first error ends it."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return list(pool.map(do, items))
 
 
 def data_key(key: str, digest: str) -> str:
