@@ -17,7 +17,7 @@ from profile_assets.alerts.book import FinishedRun
 from profile_assets.alerts.incidents import Incident, note
 from profile_assets.alerts.problems import gate_remedy, outcome_in_words
 from profile_assets.alerts.watch import Runs, look
-from profile_assets.errors import CorruptError, LockedError
+from profile_assets.errors import CorruptError, LockedError, ProfileAssetsError
 from profile_assets.orchestration.failures import Failed, failed
 from profile_assets.orchestration.keys import (
     alerts_sensor_name,
@@ -54,8 +54,8 @@ def _looking(
         description="Tells once of what is wrong and once that it is over; writes the metrics and the heartbeat.",
     )
     def alerts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        _bring_up_to_date(context, deployment)
         try:
-            deployment.pull()
             seen = look(deployment.watch, now=clock(), environment=os.environ, runs=_runs(deployment, context.instance))
         except LockedError as error:  # another tick, or a command, is at it
             return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
@@ -63,6 +63,14 @@ def _looking(
         return dg.SensorResult(skip_reason=str(seen), cursor="; ".join(seen.open) or "nothing is wrong")
 
     return alerts
+
+
+def _bring_up_to_date(context: dg.SensorEvaluationContext, deployment: Deployment) -> None:
+    """Where that fails, what lies here can only be too old, which is told of as stale: somebody is to be told."""
+    try:
+        deployment.pull()
+    except ProfileAssetsError as error:
+        context.log.error(f"judging by what was known before: {error}")
 
 
 def _runs(deployment: Deployment, instance: dg.DagsterInstance) -> Runs:

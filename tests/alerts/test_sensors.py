@@ -119,6 +119,24 @@ def test_a_lost_cursor_tells_nothing_twice(sensors, at, endpoint):
     assert len(endpoint.received) == 1
 
 
+def test_a_stale_table_is_told_of_while_s3_cannot_be_reached(tmp_path, monkeypatch, endpoint, instance, at):
+    path = tmp_path / "risk.toml"
+    path.write_text(PROFILE)
+    monkeypatch.setenv("ALERTS", f"json://127.0.0.1:{endpoint.port}/s3cr3tt0k3n")
+    for name, value in {
+        "ENDPOINT_URL_S3": "http://127.0.0.1:9",
+        "ACCESS_KEY_ID": "k",
+        "SECRET_ACCESS_KEY": "s",
+    }.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    on_s3 = {"PROFILE_DATA": "s3://team/scores", "PROFILE_WORK": str(tmp_path)}
+    sensors = Sensors(load_deployment(path, environment=on_s3), instance)
+    sensors.clock.now = at(FIRST + ONE_DAY, 4)
+    sensors.tick("risk_alerts")
+    assert endpoint.titles() == ["[ERROR] risk: stale, the source of 2026-03-01 is late"]
+
+
 # --- runs that fail: they end on the clock of this machine, and no day is due ---------------------------
 
 
