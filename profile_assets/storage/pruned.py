@@ -13,7 +13,7 @@ from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, Layout
 from profile_assets.storage.records import FORMAT, read_json
-from profile_assets.storage.remote import data_sizes, remove_data_carried
+from profile_assets.storage.remote import data_sizes, folder_carried, remove_data_carried
 
 
 def pruned_at(folder: Path) -> dt.datetime | None:
@@ -52,5 +52,6 @@ def data_bytes(folder: Path) -> int:
 
 
 def unmark(folder: Path) -> None:
-    """The data is there after all: the removal died before it removed anything, and somebody has use for it."""
-    atomic.remove_file(folder / MARK_FILE)
+    """The data is here after all: the removal died before it removed anything here, and somebody has use for it."""
+    with folder_carried(folder, folder):  # on S3 it may have removed some
+        atomic.remove_file(folder / MARK_FILE)

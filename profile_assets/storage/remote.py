@@ -60,7 +60,7 @@ class Remote:
     def put_folder(self, staged: Path, final: Path) -> dict[str, tuple[str, int]]:
         """Bring a folder there, what seals it last; gives the ETag and the bytes of each object by its key."""
         digests = digests_in(staged / MANIFEST_FILE)
-        names = [path.name for path in staged.iterdir()]
+        names = [path.name for path in staged.iterdir() if path.name != MARK_FILE]
 
         def put(name: str) -> tuple[str, tuple[str, int]]:
             key = data_key(self.key(final / name), digests[name]) if name in digests else self.key(final / name)

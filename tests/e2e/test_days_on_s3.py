@@ -24,12 +24,16 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
+from profile_assets.errors import DataError
 from profile_assets.feature_store.read import read_day
 from profile_assets.feature_store.withdraw import withdraw
 from profile_assets.profile import Deployment, load_deployment
+from profile_assets.storage import atomic
 from profile_assets.storage.layout import ROWS
 from profile_assets.storage.published import published_days
-from profile_assets.storage.stages import current, require
+from profile_assets.storage.pulling import pull
+from profile_assets.storage.remote import remove_data_carried
+from profile_assets.storage.stages import Staged, commit, current, require
 from profile_assets.upkeep.prune import prune
 from profile_assets.upkeep.verify import verify_day
 from tests.e2e.small_days import BEFORE, DAY, NEW, OLD, put_model
@@ -264,6 +268,26 @@ def test_what_one_machine_takes_back_or_prunes_is_gone_on_the_others(shelf: Shel
         names = {path.name for path in there.layout.stage(stage, DAY).iterdir()}
         assert names == {"manifest.json", "pruned.json"}
         assert {key.rpartition("/")[2] for key in shelf.keys(f"aged/small/{stage}/day={DAY}")} == names
+
+
+def test_a_pruning_that_died_is_taken_back_with_what_it_removed_on_s3(shelf: Shelf) -> None:
+    shelf.copy("start", "half-pruned")
+    layouts = []
+    for _ in range(2):
+        deployment = shelf.deployment(shelf.machine(), "half-pruned")
+        deployment.pull(DAY)
+        layouts.append(deployment.layout)
+    here, there = layouts
+    folder, raw = here.stage("raw_users", DAY), current(here, "raw_users", DAY)
+    assert raw is not None
+    mark = {"format": 1, "at": "2026-03-01T00:00:00+00:00"}
+    atomic.write_json(folder / "pruned.json", mark, staging=here.scratch("records"))
+    remove_data_carried(folder, ("manifest.json", "pruned.json"))  # and dies before it removes anything here
+    with pytest.raises(DataError, match="was pruned"):
+        require(here, "raw_users", DAY)
+    commit(here, DAY, Staged(folder=folder, manifest=raw))
+    pull(there, [DAY])
+    assert require(there, "raw_users", DAY) == raw
 
 
 def test_the_command_line_works_on_s3_through_dagster(shelf: Shelf) -> None:

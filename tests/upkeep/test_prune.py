@@ -191,7 +191,7 @@ def test_a_removal_that_died_half_way_is_finished_or_taken_back(days, layout, ag
     days.published(ago(61), ago(60), ago(2), ago(1))
 
     def dies(folder):
-        if folder.parent.name == RAW_USERS:
+        if folder.parent.name == RAW_USERS and pruned_at(folder) is not None:
             raise KeyboardInterrupt
         return data_files(folder)
 
