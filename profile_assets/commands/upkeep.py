@@ -11,17 +11,19 @@ from rich.console import Console
 from rich.table import Table
 
 from profile_assets.errors import ProfileError
+from profile_assets.feature_store.bucket import Bucket
 from profile_assets.feature_store.versions import OnlineStore
 from profile_assets.models.choosing import is_later
 from profile_assets.profile import Deployment, open_deployment
 from profile_assets.quality.freshness import due_at
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.upkeep.days import DayState, StageState, day_states
+from profile_assets.upkeep.findings import FAULTS
 from profile_assets.upkeep.prune import Pruning
 from profile_assets.upkeep.verify import DayProof, verify_day
 
 ONE_DAY = dt.timedelta(days=1)
-_MARKS = {"right": "[green]✓[/]", "wrong": "[red]✗[/]", "pruned": "[dim]–[/]", "none": "[dim]·[/]"}
+_MARKS = {"right": "[green]✓[/]", **dict.fromkeys(FAULTS, "[red]✗[/]"), "pruned": "[dim]–[/]", "none": "[dim]·[/]"}
 _LATER = "scored by a model that did not exist yet when the day was due"
 COLUMNS = ("day", "raw", "shards", "scores", "verdict", "offline", "online", "age", "bundle", "locked by")
 NARROW = 8  # columns that fit a terminal of 80
@@ -62,11 +64,11 @@ def verify(first: dt.date, last: dt.date) -> bool:
     if last < first:
         raise ProfileError(f"{first} to {last} is no range of days", remedy="give the earlier day first")
     deployment = open_deployment()
-    online, is_right = _online(deployment), True
+    online, bucket, is_right = _online(deployment), _bucket(deployment), True
     for n in range((last - first).days + 1):
         with console.status(f"reading {first + n * ONE_DAY} ..."):
             deployment.pull(first + n * ONE_DAY)
-            proof = verify_day(deployment.layout, first + n * ONE_DAY, online=online)
+            proof = verify_day(deployment.layout, first + n * ONE_DAY, online=online, bucket=bucket)
         _print_proof(proof)
         is_right = is_right and proof.is_right
     return is_right
@@ -145,7 +147,7 @@ def _print_proof(proof: DayProof) -> None:
     console.print(f"{proof.day}  {'[green]right[/]' if proof.is_right else '[red]wrong[/]'}")
     for finding in proof.findings:
         if finding.state != "none" or finding.detail:
-            word = "pruned: " if finding.state == "pruned" else ""
+            word = f"{finding.state}: " if finding.state in ("pruned", "missing", "unreachable") else ""
             console.print(f"  {_MARKS[finding.state]} {finding.part:<12} ", end="")
             console.print(f"{word}{finding.detail}", markup=False, soft_wrap=True)
 
@@ -167,3 +169,11 @@ def _online(deployment: Deployment) -> OnlineStore | None:
     from profile_assets.feature_store.online import open_online
 
     return open_online(deployment.layout, deployment.export.online)
+
+
+def _bucket(deployment: Deployment) -> Bucket | None:
+    if deployment.export.bucket is None:
+        return None
+    from profile_assets.feature_store.bucket import open_bucket
+
+    return open_bucket(deployment.export.bucket, deployment.layout.name)

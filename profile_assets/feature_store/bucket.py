@@ -35,12 +35,12 @@ _GONE = ("NoSuchKey", "404", "NotFound")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Manifest:
-    """Which publication lies there: the digest of its file, its moment, and the object's ETag. `etag` is its own."""
+class BucketManifest:
+    """Which publication lies there: its record, the sha256 of its file, and the object's ETag. `etag` is its own."""
 
     digest: str
     part_etag: str
-    published_at: dt.datetime
+    record: PublishRecord
     etag: str
 
 
@@ -62,13 +62,14 @@ class Bucket:
         digest, size = file_digest(part), part.stat().st_size
         if size > MAX_BYTES:
             raise ProfileError(f"{part} has {size:,} bytes, S3 takes 5 GiB at once", remedy="leave columns out of it")
-        key, known = self._part_key(record.day), self._manifest(record.day)
+        key, known = self._part_key(record.day), self.manifest(record.day)
         there = self._head(key)
         if known is not None and there is not None and (known.digest, known.part_etag) == (digest, there["ETag"]):
             return self.where()
-        if known is not None and known.published_at > record.published_at:
+        if known is not None and known.record.published_at > record.published_at:
+            moment = known.record.published_at.isoformat()
             raise LockedError(
-                f"{self.where()} has a publication of {record.day} of {known.published_at.isoformat()}, which is newer",
+                f"{self.where()} has a publication of {record.day} of {moment}, which is newer",
                 remedy="let one machine publish that day, or withdraw it there",
             )
         etag = self._upload(key, part, digest, None if there is None else there["ETag"])
@@ -90,6 +91,51 @@ class Bucket:
         folders = [key.removeprefix(start).partition("/") for key in found]
         return sorted(day for folder, _, file in folders if file == PART_FILE and (day := day_of(folder)) is not None)
 
+    def manifest(self, day: dt.date) -> BucketManifest | None:
+        """What is said of a day there; None where nothing is. CorruptError for what cannot be read."""
+        key = self._manifest_key(day)
+        try:
+            with s3_errors(self.where()):
+                answer = self._client.get_object(Bucket=self._bucket, Key=key)
+                text = answer["Body"].read()
+        except FileNotFoundError:
+            return None
+        try:
+            value = json.loads(text)
+            return BucketManifest(
+                digest=value["digest"],
+                part_etag=value["part_etag"],
+                record=PublishRecord.from_json(value),
+                etag=answer["ETag"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptError(
+                f"{self.manifest_name(day)} lacks or bends {error}",
+                remedy=f"remove that object and publish {day} again",
+            ) from error
+
+    def has(self, day: dt.date) -> bool:
+        """Whether readers see the day there."""
+        return self._head(self._part_key(day)) is not None
+
+    def fetch(self, day: dt.date, path: Path) -> str | None:
+        """Bring the object of a day into the file at `path`; its ETag, None where there is none."""
+        try:
+            with s3_errors(self.where()):
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._part_key(day))
+                with path.open("wb") as file:
+                    for chunk in answer["Body"].iter_chunks(8 * 1024**2):
+                        file.write(chunk)
+        except FileNotFoundError:
+            return None
+        return str(answer["ETag"])
+
+    def part_name(self, day: dt.date) -> str:
+        return f"s3://{self._bucket}/{self._part_key(day)}"
+
+    def manifest_name(self, day: dt.date) -> str:
+        return f"s3://{self._bucket}/{self._manifest_key(day)}"
+
     def _upload(self, key: str, part: Path, digest: str, expected: str | None) -> str:
         checksum = base64.b64encode(bytes.fromhex(digest)).decode()
         with s3_errors(self.where()), part.open("rb") as body:
@@ -105,28 +151,6 @@ class Bucket:
             self._client.put_object(
                 Bucket=self._bucket, Key=self._manifest_key(record.day), Body=body, **_replacing(expected)
             )
-
-    def _manifest(self, day: dt.date) -> _Manifest | None:
-        key = self._manifest_key(day)
-        try:
-            with s3_errors(self.where()):
-                answer = self._client.get_object(Bucket=self._bucket, Key=key)
-                text = answer["Body"].read()
-        except FileNotFoundError:
-            return None
-        try:
-            value = json.loads(text)
-            return _Manifest(
-                digest=value["digest"],
-                part_etag=value["part_etag"],
-                published_at=PublishRecord.from_json(value).published_at,
-                etag=answer["ETag"],
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptError(
-                f"s3://{self._bucket}/{key} lacks or bends {error}",
-                remedy=f"remove that object and publish {day} again",
-            ) from error
 
     def _head(self, key: str) -> dict[str, Any] | None:
         try:

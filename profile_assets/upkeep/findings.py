@@ -8,7 +8,9 @@ from typing import Literal
 
 from profile_assets.errors import ProfileAssetsError
 
-State = Literal["right", "wrong", "pruned", "none"]
+State = Literal["right", "wrong", "missing", "unreachable", "pruned", "none"]
+FAULTS = ("wrong", "missing", "unreachable")
+"""What is never right: other than it should be, gone, or not to be asked just now."""
 
 
 @dataclass(frozen=True, kw_only=True)

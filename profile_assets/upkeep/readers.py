@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from profile_assets.feature_store.bucket import Bucket
 from profile_assets.feature_store.buckets import ROW_SCHEMA
 from profile_assets.feature_store.online import compare
 from profile_assets.feature_store.publish_online import ROLLED_BACK
@@ -21,19 +22,24 @@ from profile_assets.storage.layout import USER_SCORES, Layout
 from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.parts import part_of, table_format
 from profile_assets.storage.pruned import pruned_at
-from profile_assets.storage.published import BUCKET, ONLINE, PublishRecord, TargetState, footer_record, read_record
+from profile_assets.storage.published import ONLINE, PublishRecord, TargetState, footer_record, read_record
 from profile_assets.storage.records import Manifest
 from profile_assets.storage.stages import ID_COLUMN
 from profile_assets.storage.verdicts import read_verdict, require_passed
 from profile_assets.storage.withdrawals import withdrawal_of
 from profile_assets.storage.written import ScoreOrder
+from profile_assets.upkeep.copy import copy_of
 from profile_assets.upkeep.findings import Finding, State, looked
 
 
 def publication(
-    layout: Layout, day: dt.date, manifests: Mapping[str, Manifest], online: OnlineStore | None
+    layout: Layout,
+    day: dt.date,
+    manifests: Mapping[str, Manifest],
+    online: OnlineStore | None,
+    bucket: Bucket | None,
 ) -> Iterator[Finding]:
-    """The verdict, the record, the part of the table and the lookups."""
+    """The verdict, the record, the part of the table, its copy and the lookups."""
     published: list[tuple[PublishRecord, Path]] = []
 
     def table() -> tuple[State, str]:
@@ -53,12 +59,12 @@ def publication(
         return _alone(layout, part) or ("right", f"{told.rows:,} rows of {told.bundle_id}, every value read")
 
     yield looked("offline", table)
+    yield from _copies(layout, day, bucket, published)
     if not published:
         return
     told, part = published[0]
     yield looked("verdict", lambda: _verdict(layout, day, told))
     yield looked("origin", lambda: _origin(layout, day, told, part, manifests))
-    yield from _copies(layout, day)
     if online is not None:
         yield looked("online", lambda: _online(layout, online, told, part))
 
@@ -138,22 +144,13 @@ def _unserved(day: dt.date, target: TargetState | None, live: Version | None) ->
     return "none", "no version of it is held" if live is None else f"lookups serve {live.day}"
 
 
-def _copies(layout: Layout, day: dt.date) -> Iterator[Finding]:
-    """The copy on S3, for a profile that has one."""
-    found = looked("s3", lambda: _copy(layout, day))
+def _copies(
+    layout: Layout, day: dt.date, bucket: Bucket | None, published: Sequence[tuple[PublishRecord, Path]]
+) -> Iterator[Finding]:
+    """The copy on S3, for a profile that has one or a day that had."""
+    found = looked("s3", lambda: copy_of(layout, day, bucket, published[0][0] if published else None))
     if found.detail:
         yield found
-
-
-def _copy(layout: Layout, day: dt.date) -> tuple[State, str]:
-    """What the record says of the copy on S3, which is proven where it is uploaded, and not read here."""
-    record = read_record(layout, day)
-    target = None if record is None else record.targets.get(BUCKET)
-    if target is None:
-        return "none", ""
-    if target.state == "pending":
-        return "wrong", f"pending; `profile-assets publish {day}` completes it"
-    return "none", f"{target.state}: {target.note}, not read again"
 
 
 def _rows(part: Path) -> Callable[[], Iterable[pa.RecordBatch]]:

@@ -1,8 +1,8 @@
 """A day proven again from what lies on the disk: every file digested, every user counted, every link between stages.
 
 What the records say is never believed: each of them is held against the bytes that it speaks of. Data that was pruned
-is said to be, and is not wrong; what cannot be looked at is. Nothing is written, and no lock is taken: a day that is
-being written while it is read may be called wrong.
+is said to be, and is not wrong; what cannot be looked at is never right. Nothing of the day is written, and no lock is
+taken: a day that is being written while it is read may be called wrong.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from profile_assets.feature_store.bucket import Bucket
 from profile_assets.feature_store.versions import OnlineStore
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS, Layout
@@ -20,7 +21,7 @@ from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.pruned import data_files, pruned_at
 from profile_assets.storage.records import FileEntry, Manifest
 from profile_assets.storage.stages import current, is_whole, keys_on_disk
-from profile_assets.upkeep.findings import Finding, State, looked
+from profile_assets.upkeep.findings import FAULTS, Finding, State, looked
 from profile_assets.upkeep.readers import publication
 from profile_assets.users.quarantine import key_set_of_rows
 
@@ -36,17 +37,21 @@ class DayProof:
 
     @property
     def is_right(self) -> bool:
-        return all(finding.state != "wrong" for finding in self.findings)
+        return all(finding.state not in FAULTS for finding in self.findings)
 
 
-def verify_day(layout: Layout, day: dt.date, *, online: OnlineStore | None = None) -> DayProof:
-    """Look at all of a day; `online` is the store of its lookups, None for a profile without them."""
+def verify_day(
+    layout: Layout, day: dt.date, *, online: OnlineStore | None = None, bucket: Bucket | None = None
+) -> DayProof:
+    """Look at all of a day. `online` is the store of its lookups, `bucket` where the table lies once more; None for a
+    profile without.
+    """
     manifests: dict[str, Manifest] = {}
     found = [
         *(looked(stage, _stage(layout, day, stage, manifests)) for stage in SOURCES),
         looked("quarantine", lambda: _quarantine(layout, day, manifests.get(RAW_USERS))),
         looked("links", lambda: _links(manifests)),
-        *publication(layout, day, manifests, online),
+        *publication(layout, day, manifests, online, bucket),
     ]
     if all(finding.state == "none" for finding in found):
         found.append(Finding(part="day", state="wrong", detail=f"there is nothing of {day}; it was never run"))

@@ -74,8 +74,8 @@ class Days:
             digest = current(self.layout, stage, day).digest
             record(self.layout, day, StageVerdict(stage=stage, digest=digest, outcomes=outcomes))
 
-    def publish(self, day, *, has_lookups=True, online=None) -> None:
-        export = ExportSettings(online=OnlineSettings() if has_lookups else None)
+    def publish(self, day, *, has_lookups=True, online=None, bucket=None) -> None:
+        export = ExportSettings(online=OnlineSettings() if has_lookups else None, bucket=bucket)
         publish(self.layout, day, time_zone="UTC", clock=lambda: NOW, export=export, online=online)
 
     def published(self, *days) -> None:

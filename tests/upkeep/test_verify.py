@@ -15,7 +15,7 @@ from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.withdraw import withdraw
 from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.parquet import ParquetSink, read_footer
-from profile_assets.storage.published import BUCKET, FOOTER_KEY, read_record, tell
+from profile_assets.storage.published import FOOTER_KEY
 from profile_assets.storage.written import ScoreOrder
 from profile_assets.upkeep.days import day_states
 from profile_assets.upkeep.prune import prune
@@ -188,14 +188,6 @@ def test_a_second_file_in_the_tables_folder_is_wrong(days, layout, store):
     part = layout.offline_part(DAY)
     shutil.copy(part, part.with_name("part-00001.parquet"))
     assert "readers also see part-00001.parquet" in wrong(verify_day(layout, DAY, online=store))["offline"]
-
-
-def test_a_copy_on_s3_that_is_pending_is_told(days, layout, now):
-    days.published(DAY)
-    tell(layout, read_record(layout, DAY), BUCKET, "pending", now)
-    assert wrong(verify_day(layout, DAY))["s3"] == f"pending; `profile-assets publish {DAY}` completes it"
-    (state,) = day_states(layout, [DAY])
-    assert (state.pending, state.to_json()["s3"]) == (("s3",), "pending")
 
 
 def test_odd_names_beside_the_records_stop_no_look(days, layout, now):
