@@ -180,6 +180,20 @@ def test_what_dead_runs_left_is_swept_once_it_is_old(layout, ago, prune, now):
     assert {removal.stage for removal in done.removals if removal.is_left_behind} == {"raw_users", "records"}
 
 
+def test_a_bundle_whose_training_was_killed_is_swept_once_it_is_old_and_one_being_written_is_not(layout, prune, now):
+    dead, alive = (layout.scratch("models") / atomic.unique_name("bundle") for _ in range(2))
+    for folder in (dead, alive):
+        (folder / "b-0123456789abcdef").mkdir(parents=True)
+        (folder / "b-0123456789abcdef" / "weights.safetensors").write_bytes(b"half")
+    make_old(dead, now)
+    make_old(alive, now)
+    (alive / "b-0123456789abcdef" / "golden.parquet").write_bytes(b"just now")
+    (removal,) = prune().removals
+    assert (removal.stage, removal.path, removal.is_left_behind) == ("models", dead, True)
+    assert not dead.exists()
+    assert alive.exists()
+
+
 def test_a_plan_removes_nothing(days, layout, ago, now):
     days.published(ago(60), ago(2), ago(1))
     planned = pruning.plan(layout, RETENTION, today=now.date(), now=now, busy={})
