@@ -35,7 +35,9 @@ from profile_assets.storage.space import require_space
 from profile_assets.storage.stages import Staged, current, is_whole, require, seal
 
 PARTS = f"{USER_SCORES}_parts"
-ROW_BYTES = {"full": 4, "incremental": 12}  # beside an id: the score, and the digest of the model's input
+ROW_BYTES = {"full": 4, "incremental": 12}
+"""Beside an id: the score, and the digest of the model's input. What is asked for by that came to 1.5 times what was
+taken, and more where the shards have more than ids (benchmarks/space.py)."""
 
 
 def score_day(

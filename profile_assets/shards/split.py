@@ -31,7 +31,10 @@ from profile_assets.storage.space import bytes_of, require_space
 from profile_assets.storage.stages import ID_COLUMN, Staged, current, describe, is_whole, require, seal, stage_options
 
 BLOCK_BYTES = 128 * 1024 * 1024  # 16 shards get row groups of some 70,000 rows: a dictionary serves that many
-SPACE_FACTOR = 1.2  # bytes of all shards by those of the landed users: the same rows, packed in smaller groups
+SPACE_FACTOR = 1.5
+"""Bytes of all shards by those of the landed users: the same rows, in smaller groups that each have dictionaries of
+their own. 1.0 to 1.25 in 16 shards, up to 1.47 in 256 with their footers (benchmarks/space.py)."""
+FILE_BYTES = 16 * 1024  # a shard's footer and what its columns begin with
 OPEN_FILES = 256  # written side by side; more shards than this are dealt in several passes over the source
 
 
@@ -68,7 +71,7 @@ def split(
     done = _unchanged(layout, day, raw, num_shards)
     if done is not None:
         return Staged(folder=layout.stage(USER_SHARDS, day), manifest=done)
-    require_space(layout, f"{USER_SHARDS} of {day}", SPACE_FACTOR * bytes_of(raw))
+    require_space(layout, f"{USER_SHARDS} of {day}", SPACE_FACTOR * bytes_of(raw) + FILE_BYTES * num_shards)
     began = time.perf_counter()
     folder = atomic.empty_folder(layout.staging(USER_SHARDS, day))
     paths = [folder / shard_file(index, num_shards) for index in range(num_shards)]

@@ -14,9 +14,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from profile_assets.users.source import SourceFile
+from profile_assets.users.source import COMPRESSED, SourceFile
 
 BATCH_ROWS = 128 * 1024
+UNPACKS = 8
+"""Times as long as its compressed file a text of rows is: 2 to 9 for the tables of benchmarks/space.py in gzip."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +48,18 @@ class Reader(Protocol):
     @property
     def schema(self) -> pa.Schema | None: ...
 
+    def unpacked_bytes(self, columns: Sequence[str]) -> int:
+        """About what these columns take once they are unpacked; nothing but the file's footer is read for it."""
+        ...
+
     def batches(self, columns: Sequence[str]) -> Iterator[RawBatch]:
         """Every row, in the order of the file; of `columns` those that the file has. Raises SourceError."""
         ...
+
+
+def text_bytes(file: SourceFile) -> int:
+    """About the bytes of a text file once it is unpacked."""
+    return file.size_bytes * (UNPACKS if file.path.endswith(COMPRESSED) else 1)
 
 
 def bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

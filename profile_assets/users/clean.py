@@ -51,7 +51,7 @@ class Cleaned:
 @dataclass(frozen=True, kw_only=True)
 class OpenDay:
     """A day's source, found, its columns checked. `extra` columns are not read, `absent` ones land as nulls;
-    `columns` are the source's own, each with its type.
+    `columns` are the source's own, each with its type; `unpacked_bytes` is about what the wanted ones take unpacked.
     """
 
     settings: SourceSettings
@@ -60,6 +60,7 @@ class OpenDay:
     extra: tuple[str, ...]
     absent: tuple[str, ...]
     columns: Mapping[str, str]
+    unpacked_bytes: int
 
     def cleaned(self) -> Iterator[Cleaned]:
         """Every row of the day, in the order of the files' names and of their rows. May be asked for again."""
@@ -104,8 +105,10 @@ def open_day(
     what changed since the columns that `before` gives.
     """
     schemas: dict[str, pa.Schema] = {}
+    unpacked_bytes = 0
     for file in found.files:
         reader: Reader = reader_of(settings, file, contract)
+        unpacked_bytes += reader.unpacked_bytes(_wanted(contract, file))
         if reader.schema is not None:
             schemas[file.path] = _with_stand_ins(reader.schema, file, contract)
             require_comparable(reader.schema, dict(file.keys), file.path)
@@ -120,6 +123,7 @@ def open_day(
         extra=tuple(sorted(extra)),
         absent=tuple(sorted(absent)),
         columns=source_columns(schemas.values()),
+        unpacked_bytes=unpacked_bytes,
     )
 
 

@@ -36,9 +36,10 @@ from profile_assets.users.repeats import Repeats, rows_to_drop
 from profile_assets.users.source import SourceSettings, require_unchanged
 from profile_assets.users.taking import taken
 
-DAY_FACTOR = 2.0
-"""Bytes that a day takes on the disk, by those of its source: it lands as about as many (text as fewer), is dealt into
-shards of as many, and its scores and published rows are some columns of these. Each stage asks for its own again."""
+DAY_FACTOR = 3.0
+"""Bytes that a day takes on the disk, by those of its source unpacked: it lands as at most 0.7 of them, is dealt into
+shards of as many, and ids come again in scores, table and lookups. 0.3 to 3.0 were measured (benchmarks/space.py), most
+where little but the id is landed; 9 for gzipped ids of 200 bytes that are alike. Each stage asks for its own again."""
 
 _REPEATED = "repeated"
 _REASONS_NAMED = 5
@@ -79,8 +80,7 @@ def land(
 
 def _land(opened: OpenDay, layout: Layout, progress: Callable[[int], None]) -> Staged:
     contract, day = opened.contract, opened.found.day
-    source_bytes = sum(file.size_bytes for file in opened.found.files)
-    require_space(layout, f"{day}, from its source to its publication,", DAY_FACTOR * source_bytes)
+    require_space(layout, f"{day}, from its source to its publication,", DAY_FACTOR * opened.unpacked_bytes)
     users = atomic.empty_folder(layout.staging(RAW_USERS, day)) / USERS_FILE
     aside = atomic.empty_folder(layout.staging(QUARANTINE, day)) / QUARANTINE_FILE
     tally = _write(opened.cleaned(), contract, users, aside, progress)

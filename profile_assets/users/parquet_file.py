@@ -14,11 +14,13 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from profile_assets.errors import SourceError
-from profile_assets.storage.parquet import is_text
+from profile_assets.storage.parquet import is_text, unpacked_bytes
 from profile_assets.users.batches import BATCH_ROWS, RawBatch
 from profile_assets.users.source import SourceFile, source_errors
 from profile_assets.users.utf8 import split_off_bad_text
 
+_VALUE_BYTES = 8
+_MOST_PACKED = 100  # times as long as its file a table is unpacked, unless most of it is one value
 _BUFFER_BYTES = 4 << 20  # a column; without it a file of one row group would be held whole
 
 
@@ -30,11 +32,21 @@ class ParquetReader:
         self._system = system
         self._plain = plain
         with source_errors(file.path), system.open_input_file(file.opened_at or file.path) as stream:
-            self._schema = pq.read_schema(stream)
+            self._metadata = pq.read_metadata(stream)
+            self._schema = self._metadata.schema.to_arrow_schema()
 
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    def unpacked_bytes(self, columns: Sequence[str]) -> int:
+        """Eight bytes a value, or the wanted columns' share of what the footer tells of, within what is likely: where a
+        bit of that number flipped, it is told by nothing else.
+        """
+        wanted = len(set(columns) & set(self._schema.names))
+        share = wanted / max(1, len(self._schema.names))
+        told = min(unpacked_bytes(self._metadata), _MOST_PACKED * self.file.size_bytes)
+        return max(int(share * told), _VALUE_BYTES * wanted * int(self._metadata.num_rows))
 
     def batches(self, columns: Sequence[str]) -> Iterator[RawBatch]:
         wanted = [name for name in columns if name in self._schema.names]

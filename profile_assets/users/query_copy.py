@@ -39,5 +39,8 @@ class QueryReader:
     def schema(self) -> pa.Schema:
         return self._schema
 
+    def unpacked_bytes(self, columns: Sequence[str]) -> int:
+        return self._rows.unpacked_bytes(columns)
+
     def batches(self, columns: Sequence[str]) -> Iterator[RawBatch]:
         return self._rows.batches(columns)

@@ -33,7 +33,7 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
     "csv": (".csv", ".tsv", ".txt"),
     "ndjson": (".ndjson", ".jsonl", ".json"),
 }
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _S3 = "s3://"
 _HASH_BLOCK_BYTES = 1 << 20
 
@@ -212,7 +212,7 @@ def _is_data(name: str, size_bytes: int, file_format: str) -> bool:
         return False
     last = parts[-1].lower()
     if file_format != "parquet":
-        last = next((last.removesuffix(suffix) for suffix in _COMPRESSED if last.endswith(suffix)), last)
+        last = next((last.removesuffix(suffix) for suffix in COMPRESSED if last.endswith(suffix)), last)
     return "." not in last or last.endswith(_SUFFIXES[file_format])
 
 

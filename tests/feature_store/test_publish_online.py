@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from profile_assets.errors import DataError, GateError, PermanentError, StorageError
+from profile_assets.feature_store import publish as publishing
 from profile_assets.feature_store.lookups import lookup
 from profile_assets.feature_store.online import open_online, take_back
 from profile_assets.feature_store.online_redis import connect
@@ -251,3 +252,12 @@ def test_two_score_sets_lie_apart(pipeline, layout, day, store):
         publish(one.layout, day, time_zone="UTC", clock=lambda: NOW, export=SQLITE)
     assert look(store, "a").score == 0.0
     assert look(open_online(other.layout, SQLITE.online), "a").score == 0.5
+
+
+def test_the_lookups_of_long_ids_that_are_alike_are_asked_room_for_unpacked(pipeline, layout, day, monkeypatch):
+    pipeline.run(day, [f"{n:0200d}" for n in range(2_000)])
+    asked = []
+    monkeypatch.setattr(publishing, "require_space", lambda _layout, _doing, needed: asked.append(needed))
+    pipeline.publish(day, export=ExportSettings(online=OnlineSettings()))
+    (version,) = (layout.online / "versions").glob("*.sqlite")
+    assert layout.offline_part(day).stat().st_size + version.stat().st_size < asked[0]
