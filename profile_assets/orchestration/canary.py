@@ -20,7 +20,7 @@ from profile_assets.models.registry import CANARY, read_pointer, require_bundle
 from profile_assets.orchestration import pictures
 from profile_assets.orchestration.jobs import after_night, check_job
 from profile_assets.orchestration.keys import PUBLISHED, canary_job_name, key_of
-from profile_assets.orchestration.shell import dagster_errors
+from profile_assets.orchestration.shell import working
 from profile_assets.profile import Deployment
 from profile_assets.quality.drift import psi
 from profile_assets.storage.parquet import iter_batches
@@ -94,7 +94,7 @@ def canary_check(deployment: Deployment) -> dg.AssetChecksDefinition:
         description="The canary's users beside the others: their number, their scores, and how well these did.",
     )
     def canary(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        with dagster_errors(context):
+        with working(context, deployment):
             found = compare_canary(deployment, deployment.today())
         if not found:
             return dg.AssetCheckResult(passed=True, description="no published day has a share of the canary's")

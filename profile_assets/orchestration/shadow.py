@@ -17,7 +17,7 @@ from profile_assets.models import registry
 from profile_assets.orchestration import pictures
 from profile_assets.orchestration.keys import key_of, shadow_job_name
 from profile_assets.orchestration.partitions import daily_partitions
-from profile_assets.orchestration.shell import dagster_errors, day_of
+from profile_assets.orchestration.shell import day_of, working
 from profile_assets.profile import Deployment
 from profile_assets.quality.freshness import ONE_DAY
 from profile_assets.storage import atomic
@@ -93,8 +93,9 @@ def shadow_scores(deployment: Deployment) -> dg.AssetsDefinition:
         if registry.read_pointer(deployment.layout, registry.SHADOW) is None:
             context.log.info("there is no shadow, and so there is nothing to do")
             return
-        with dagster_errors(context):
-            found = score_shadow(deployment, day_of(context))
+        day = day_of(context)
+        with working(context, deployment, day):
+            found = score_shadow(deployment, day)
         yield dg.MaterializeResult(metadata=_metadata(found))
 
     return shadow_scores
