@@ -205,7 +205,8 @@ def test_metrics_are_printed_or_written(tmp_path):
 
 def test_the_commands_about_models_are_these():
     models = typer.main.get_group(app).commands["models"]
-    assert sorted(models.commands) == ["canary", "history", "import", "list", "promote", "rollback", "shadow", "show"]
+    moves = ["promote", "rollback", "set-aside-log", "shadow", "show"]
+    assert sorted(models.commands) == ["canary", "history", "import", "list", *moves]
 
 
 def test_a_rollback_without_a_model_says_so(tmp_path):

@@ -107,6 +107,14 @@ def rollback(why: Why, by: By = None) -> None:
     models.rollback(why=why, by=by or this_user())
 
 
+@registry.command("set-aside-log")
+def set_aside_log(why: Why, by: By = None) -> None:
+    """Begin a new log where the registry's cannot be read, which stops every move; the old file stays."""
+    from profile_assets.commands import models
+
+    models.set_aside_log(why=why, by=by or this_user())
+
+
 @registry.command()
 def history(
     at: Annotated[

@@ -113,6 +113,14 @@ def rollback(*, why: str, by: str) -> None:
     console.print(f"[green]✓[/] stable went back from {change.before} to {change.bundle_id}")
 
 
+def set_aside_log(*, why: str, by: str) -> None:
+    """A log that begins anew."""
+    from profile_assets.models.log_set_aside import set_log_aside
+
+    aside = set_log_aside(open_deployment().layout, by=by, why=why)
+    console.print(f"[green]✓[/] the damaged log lies in {aside}; a new one tells of it", soft_wrap=True)
+
+
 def history(at: dt.datetime | None, *, as_json: bool) -> None:
     """The log; or what was stable at a moment."""
     layout = open_deployment().layout

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from profile_assets.errors import DataError
 from profile_assets.profile import open_deployment
 from profile_assets.tracing.trace import Question, trace
 
@@ -35,6 +36,18 @@ def why(user: str, day: dt.date, *, is_personal: bool, as_json: bool) -> None:
         print(json.dumps(found, default=str))
     else:
         _show(found)
+    _require_known(found)
+
+
+def _require_known(found: Mapping[str, Any]) -> None:
+    """DataError for a user of whom there is nothing to trace; it comes after what was looked at."""
+    places = [found["published"], found["quarantine"], found["landed"], (found["shard"] or {}).get("row")]
+    if not any(places) and "file" not in found["source"]:
+        raise DataError(
+            f"{found['user_id']} is not known on {found['day']} ({found['state']}): neither the table, the stages nor "
+            f"the rows set aside have that id, and {found['source']['note']}",
+            remedy="give the id as the source writes it, zeros and all, and a day that `profile-assets status` lists",
+        )
 
 
 def _show(found: Mapping[str, Any]) -> None:

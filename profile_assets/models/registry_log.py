@@ -66,7 +66,8 @@ def _parse(path: Path, number: int, line: bytes) -> Change:
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptError(
             f"{path}: line {number} cannot be understood: {error}",
-            remedy="restore that file from a copy, or take that line out; the pointers themselves are untouched",
+            remedy="the pointers themselves are untouched; restore that file from a copy, or begin another log: "
+            '`profile-assets models set-aside-log --why "..."`',
         ) from error
 
 

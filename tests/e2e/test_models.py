@@ -120,6 +120,15 @@ def test_the_command_traces_for_people_and_for_programs(demo_world: Any) -> None
     assert found["recomputed"]["agreement"] == "equal"
 
 
+def test_a_user_whom_nothing_of_the_day_knows_is_an_error_that_names_both(demo_world: Any) -> None:
+    day = str(demo_world.days[-1])
+    told = command(demo_world, "why", "nobody", day)
+    assert told.exit_code == 1
+    assert f"nobody is not known on {day}" in str(told.exception)
+    found = command(demo_world, "why", "nobody", day, "--json")
+    assert (found.exit_code, json.loads(found.stdout)["state"]) == (1, "missing")
+
+
 def test_the_ui_shows_how_good_the_model_is(demo_world: Any) -> None:
     key = dg.AssetKey(["purchase_30d", "model_bundle"])
     event = demo_world.instance.get_latest_materialization_event(key)

@@ -11,6 +11,7 @@ import pytest
 
 from profile_assets.errors import BundleError, CorruptError
 from profile_assets.models.bundle_files import SEAL
+from profile_assets.models.log_set_aside import set_log_aside
 from profile_assets.models.registry import (
     bundle_ids,
     history,
@@ -22,6 +23,7 @@ from profile_assets.models.registry import (
     stable_at,
     stable_bundle,
 )
+from profile_assets.models.registry_log import read_log
 from profile_assets.storage.layout import Layout
 
 IDS = tuple(f"b-{place:016x}" for place in range(1, 5))
@@ -177,6 +179,46 @@ def test_a_line_of_the_log_that_is_none_is_told_and_never_left_out(layout: Layou
     layout.registry_log.write_bytes(b"{}\n" + layout.registry_log.read_bytes())
     with pytest.raises(CorruptError, match="line 1 cannot be understood"):
         history(layout)
+
+
+def test_a_damaged_log_is_set_aside_by_somebody_and_moves_go_on(layout: Layout) -> None:
+    set_first_stable(layout, ONE, "the first", now=START)
+    promote(layout, TWO, 1)
+    set_pointer(layout, "canary", THREE, by="ana", why="better?", now=START + 2 * HOUR)
+    damaged = b"\x00\n" + layout.registry_log.read_bytes()
+    layout.registry_log.write_bytes(damaged)
+    with pytest.raises(CorruptError, match="models set-aside-log"):
+        rollback(layout, by="ana", why="worse")
+    before = pointed(layout)
+    aside = set_log_aside(layout, by="bo", why="line 1 is lost", now=START + 3 * HOUR)
+    assert aside.read_bytes() == damaged
+    assert "20260105T0530" in aside.name
+    assert pointed(layout) == before
+    first = read_log(layout.registry_log)[0]
+    assert (first.action, first.by, first.bundle_id) == ("set aside", "bo", TWO)
+    assert first.evidence["log"] == aside.name
+    assert "line 1" in first.evidence["problem"]
+    back = rollback(layout, by="ana", why="worse", now=START + 4 * HOUR)
+    assert (back.before, back.bundle_id) == (TWO, ONE)
+    told = [(change.pointer, change.bundle_id) for change in history(layout)]
+    assert told[0] == ("stable", TWO)
+    assert sorted(told[1:3]) == [("canary", THREE), ("previous", ONE)]
+    assert told[3:] == [("previous", TWO), ("stable", ONE)]
+    assert stable_at(layout, START) is None  # the old log alone can tell, and nothing is guessed
+    assert stable_at(layout, START + 2 * HOUR).bundle_id == TWO
+    with pytest.raises(BundleError, match="can be read, and is not set aside"):
+        set_log_aside(layout, by="bo", why="again")
+
+
+def test_a_log_is_not_set_aside_without_a_reason_or_where_nothing_else_says_what_is_stable(layout: Layout) -> None:
+    set_first_stable(layout, ONE, "the first", now=START)
+    layout.registry_log.write_bytes(b"\x00\n")
+    with pytest.raises(BundleError, match="for a reason"):
+        set_log_aside(layout, by="bo", why=" ")
+    layout.pointer("stable").unlink()
+    with pytest.raises(BundleError, match="nothing but the damaged log says"):
+        set_log_aside(layout, by="bo", why="lost")
+    assert layout.registry_log.read_bytes() == b"\x00\n"
 
 
 def test_promotions_at_once_leave_a_log_without_a_gap(layout: Layout) -> None:
