@@ -16,6 +16,7 @@ from typing import Any
 from profile_assets.alerts.alert import Alert, days_in_words, lines_of
 from profile_assets.alerts.problems import PLACES, Problem
 from profile_assets.alerts.settings import SEVERITIES, Kind, Severity
+from profile_assets.storage.layout import RECONCILE
 from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 
 ONE_DAY = dt.timedelta(days=1)
@@ -144,6 +145,7 @@ def _title(worst: Problem, days: Sequence[dt.date]) -> str:
         "source_late": f"stale, the source of {told} is late",
         "pending_target": f"{told} {'waits' if is_one else 'wait'} to be {place}",
         "quarantine": f"many rows of {told} were set aside",
+        "not_reconciled": f"{told} is not what scoring it in full gives",
         "drift": f"{worst.topic.removeprefix('drift ')} warns on {told}",
     }.get(worst.kind, f"{worst.kind.replace('_', ' ')}, {told}")
 
@@ -171,6 +173,7 @@ def _over(worst: Episode, days: Sequence[dt.date]) -> str:
         OFFLINE: f"{told} {'is' if is_one else 'are'} published",
         ONLINE: f"{told} {'is' if is_one else 'are'} online, or a newer day is",
         BUCKET: f"{told} {'is' if is_one else 'are'} on S3",
+        RECONCILE: f"{told} was published again or withdrawn, or the newest day reconciled",
         "quarantine": "few rows are set aside again",
         "unjudged": "freshness can be judged again",
     }.get(worst.topic, f"{worst.topic.removeprefix('drift ')} no longer warns")

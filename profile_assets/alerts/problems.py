@@ -13,9 +13,10 @@ from profile_assets.alerts.alert import local
 from profile_assets.alerts.settings import Kind, Severity
 from profile_assets.errors import CorruptError
 from profile_assets.quality.freshness import DueRule, Judgement, due_at
-from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, Layout, day_of
+from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, RECONCILE, Layout, day_of
 from profile_assets.storage.outcomes import UNRELEASABLE, Outcome
-from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE, read_part_record
+from profile_assets.storage.records import read_json
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
 
@@ -153,6 +154,33 @@ def set_aside(layout: Layout, rule: DueRule, now: dt.datetime, *, limit: float) 
             reason=f"{aside:,} of {read:,} rows set aside ({aside / read:.2%}, warned above {limit:.2%}): {reasons}",
             since=local(now, rule.time_zone),
             remedy=f"look at {layout.quarantine(day)}, and mend the source or the contract",
+        )
+
+
+def differing(layout: Layout, rule: DueRule, now: dt.datetime) -> Iterator[Problem]:
+    """The newest reconciled day, while readers see the very publication that its scores in full differ from."""
+    stems = (path.stem for path in layout.reconciliations.glob("????-??-??.json"))
+    day = max((day for stem in stems if (day := day_of(f"day={stem}")) is not None), default=None)
+    found = None if day is None else read_json(layout.reconciliation(day))
+    published = None if day is None else read_part_record(layout, day)
+    if day is None or found is None or published is None:
+        return
+    try:
+        seen, of = found["published"], found.get("published_at")  # older versions did not say which publication it was
+        counts = [(found[name], name) for name in ("added", "removed", "changed")]
+    except KeyError as error:
+        path, remedy = layout.reconciliation(day), f"`profile-assets reconcile {day}` writes it anew"
+        raise CorruptError(f"{path} lacks {error}", remedy=remedy) from error
+    if any(count for count, _ in counts) and of == published.published_at.isoformat():
+        told = ", ".join(f"{count:,} {name}" for count, name in counts)
+        yield Problem(
+            topic=RECONCILE,
+            kind="not_reconciled",
+            severity="error",
+            day=day,
+            reason=f"of {seen:,} users, beside those scored in full: {told}",
+            since=local(now, rule.time_zone),
+            remedy=f"look at the check `reconciled`; to replace the day: profile-assets reconcile {day} --replace",
         )
 
 

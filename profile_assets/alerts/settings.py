@@ -21,6 +21,7 @@ Kind = Literal[
     "gate_failed",
     "quarantine",
     "drift",
+    "not_reconciled",
     "unjudged",
     "all_well",
     "test",

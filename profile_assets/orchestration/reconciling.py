@@ -51,7 +51,8 @@ def reconcile_day(
             progress=progress,
         )
         found = compare(layout, day, full)
-        atomic.write_json(layout.reconciliation(day), found.to_json(), staging=layout.scratch("records"))
+        told = {**found.to_json(), "published_at": published.published_at.isoformat()}
+        atomic.write_json(layout.reconciliation(day), told, staging=layout.scratch("records"))
     return found
 
 

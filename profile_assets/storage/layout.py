@@ -74,9 +74,13 @@ class Layout:
         """What was measured of a stage's columns, a row for each file and column."""
         return self.home / "measures" / f"day={day.isoformat()}" / f"{stage}.parquet"
 
+    @property
+    def reconciliations(self) -> Path:
+        return self.home / RECONCILE
+
     def reconciliation(self, day: dt.date) -> Path:
         """What the comparison of a published day with its scores in full came to."""
-        return self.home / RECONCILE / f"{day.isoformat()}.json"
+        return self.reconciliations / f"{day.isoformat()}.json"
 
     def shadow_report(self, day: dt.date) -> Path:
         """What the comparison of a published day with its shadow came to."""

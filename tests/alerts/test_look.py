@@ -15,6 +15,7 @@ from profile_assets.alerts.outbox import MOST_LETTERS
 from profile_assets.alerts.settings import ChannelSettings
 from profile_assets.alerts.watch import Runs, look
 from profile_assets.storage.outcomes import Outcome
+from profile_assets.storage.published import read_record
 from profile_assets.storage.records import Manifest
 
 ONE_DAY = dt.timedelta(days=1)
@@ -196,6 +197,56 @@ def test_drift_that_only_warns_is_told_once_while_it_lasts(days, watch, at, told
             ][n]
         )
     assert "user_scores: PSI of pay" in endpoint.received[0]["message"]
+
+
+def reconcile(days, day: dt.date, changed: int) -> None:
+    """What the weekly comparison of the day's present publication with its scores in full came to."""
+    record = read_record(days.layout, day)
+    counts = {"published": 1000, "full": 1000, "added": 0, "removed": 0, "changed": changed}
+    value = {"format": 1, "day": str(day), **counts, "published_at": record.published_at.isoformat()}
+    path = days.layout.reconciliation(day)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def test_a_day_that_is_not_what_scoring_it_in_full_gives_is_told_once_and_once_that_it_was_replaced(
+    days, watch, at, told, endpoint
+):
+    days.publish(FIRST)
+    now = at(FIRST + ONE_DAY, 5)
+    reconcile(days, FIRST, changed=3)
+    assert told(watch(), now) == ["[ERROR] risk: 2026-03-01 is not what scoring it in full gives"]
+    message = endpoint.received[0]["message"]
+    assert "of 1,000 users, beside those scored in full: 0 added, 0 removed, 3 changed" in message
+    assert f"profile-assets reconcile {FIRST} --replace" in message
+    assert told(watch(), now) == []
+    days.publish(FIRST, at=dt.datetime(2026, 4, 2, tzinfo=dt.UTC))  # replaced: another publication than was compared
+    recovered = "[RECOVERED] risk: 2026-03-01 was published again or withdrawn, or the newest day reconciled"
+    assert told(watch(), now) == [recovered]
+    assert told(watch(), now) == []
+
+
+@pytest.mark.parametrize("ends", ["reconciled", "withdrawn", "newer"])
+def test_a_difference_is_over_once_it_is_gone_or_a_newer_day_is_reconciled(days, watch, at, told, ends):
+    second = FIRST + ONE_DAY
+    days.publish(FIRST)
+    days.publish(second)
+    now = at(second + ONE_DAY, 5)
+    reconcile(days, FIRST, changed=3)
+    assert len(told(watch(), now)) == 1
+    if ends == "withdrawn":
+        days.layout.offline_part(FIRST).unlink()
+    else:
+        reconcile(days, second if ends == "newer" else FIRST, changed=0)
+    assert [title for title in told(watch(), now) if title.startswith("[RECOVERED]")]
+
+
+def test_a_comparison_that_cannot_be_read_is_told_as_that(days, watch, at, told):
+    days.publish(FIRST)
+    reconcile(days, FIRST, changed=3)
+    days.layout.reconciliation(FIRST).write_text('{"format": 1}')
+    (title,) = told(watch(), at(FIRST + ONE_DAY, 5))
+    assert title == "[ERROR] risk: unjudged, 2026-03-02"
 
 
 def land(days, day: dt.date, read: int, quarantined: int) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from profile_assets.alerts.problems import differing
 from profile_assets.commands.reconcile import reconcile
 from profile_assets.feature_store.publish import publish
 from profile_assets.feature_store.read import read_day
@@ -142,6 +143,7 @@ def test_a_stale_carry_is_found_by_reconciling_and_replaced_on_request(
     incremental.reconcile(days[1])
     assert "again, which carried from it" in (evaluation(incremental).description or "")
     assert command(days[1], replaces=False) == 1
+    assert [one.day for one in differing(layout, deployment.due_rule, dt.datetime.now(dt.UTC))] == [days[1]]
     assert scores(deployment, days[1])[STALE] == 0.875
     assert command(days[1], replaces=True) == 0
     assert command(days[1], replaces=True) == 0, "there is nothing to replace any more"
@@ -149,6 +151,7 @@ def test_a_stale_carry_is_found_by_reconciling_and_replaced_on_request(
     replaced = current(layout, USER_SCORES, days[1])
     assert replaced is not None
     assert replaced.facts["carrying"]["carried"] == 0
+    assert not list(differing(layout, deployment.due_rule, dt.datetime.now(dt.UTC)))
     incremental.reconcile(days[1])
     assert evaluation(incremental).passed
 
