@@ -1,8 +1,8 @@
 """Runs that are going on, or seem to be: which days they work on, and which of them have no process any more.
 
-Dagster's monitor looks after the runs that its daemon launched. A run started from the command line carries the
-process that is running it as a tag; where that process is gone, whoever starts next on this machine ends the run, and
-with it its place in the queue and in its pools.
+Every run carries the process that works on it as a tag: from its start, or from its first step where the daemon
+launched it. Where that process is gone, the run monitor ends the run, or whoever starts next on this machine, and with
+it its place in the queue and in its pools.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ GOING_ON = (
     dg.DagsterRunStatus.CANCELING,
 )
 _HOST_CHARACTERS = 30
+_DIGITS = 8
 
 
 def days_in_progress(instance: dg.DagsterInstance) -> dict[dt.date, str]:
@@ -43,6 +44,26 @@ def this_process() -> str:
     return f"{os.getpid()}-{_began(os.getpid())}-{_host()}"
 
 
+def tag_of(run_id: str) -> dict[str, str]:
+    """The tag that says that this process works on the run. It names the run too: who runs that again, in the UI or by
+    an automatic retry, runs it with the same tags and in another process.
+    """
+    return {PROCESS_TAG: f"{run_id[:_DIGITS]}-{this_process()}"}
+
+
+def sign(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Tag a run that this process works on, unless it is."""
+    tag = tag_of(run.run_id)
+    if run.tags.get(PROCESS_TAG) != tag[PROCESS_TAG]:
+        instance.add_run_tags(run.run_id, tag)
+
+
+def is_dead(run: dg.DagsterRun) -> bool:
+    """Whether the process that worked on the run is gone. A run that nobody signed is not known to be dead."""
+    signed, _, process = run.tags.get(PROCESS_TAG, "").partition("-")
+    return signed == run.run_id[:_DIGITS] and is_gone(process)
+
+
 def is_gone(process: str) -> bool:
     """Whether a process that `this_process` named has ended. One of another machine is not known to have."""
     pid, _, rest = process.partition("-")
@@ -54,10 +75,9 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     """Fail the runs whose process on this machine is gone, and free what they held; gives their ids."""
     ended = []
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=[*GOING_ON[1:]])):
-        process = run.tags.get(PROCESS_TAG)
-        if process is None or not is_gone(process):
+        if not is_dead(run):
             continue
-        told = f"The process of this run ({process}) is gone: it was killed, or its machine was started again."
+        told = dead(run)
         if run.status == dg.DagsterRunStatus.CANCELING:
             instance.report_run_canceled(run, told)
         else:
@@ -66,6 +86,12 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
         ended.append(run.run_id)
     return ended
+
+
+def dead(run: dg.DagsterRun) -> str:
+    """What to say of a run that is dead."""
+    process = run.tags[PROCESS_TAG].partition("-")[2]
+    return f"The process of this run ({process}) is gone: it was killed, or its machine was started again."
 
 
 def _host() -> str:

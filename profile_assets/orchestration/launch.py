@@ -18,7 +18,7 @@ from profile_assets.errors import DataError, StorageError
 from profile_assets.models.choosing import STABLE
 from profile_assets.orchestration.build import build_definitions
 from profile_assets.orchestration.choice import MODEL_TAG
-from profile_assets.orchestration.in_progress import PROCESS_TAG, end_dead_runs, this_process
+from profile_assets.orchestration.in_progress import end_dead_runs, tag_of
 from profile_assets.orchestration.instance import open_instance
 from profile_assets.orchestration.keys import (
     PUBLISHED,
@@ -115,7 +115,7 @@ class Session:
                 run_config={**_QUIET, **config},
                 run_id=run_id,
                 # No daemon runs it again: whoever started it knows how it ended.
-                tags={**tags, PROCESS_TAG: this_process(), "dagster/max_retries": "0"},
+                tags={**tags, **tag_of(run_id), "dagster/max_retries": "0"},
             )
         if not result.success:
             raise self._error(result, job)

@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 
 import dagster as dg
@@ -15,9 +16,12 @@ from profile_assets.orchestration.in_progress import (
     PROCESS_TAG,
     days_in_progress,
     end_dead_runs,
+    is_dead,
     is_gone,
+    sign,
     this_process,
 )
+from profile_assets.orchestration.launcher import WatchedRuns
 
 
 @dg.op(pool="gpu")
@@ -36,8 +40,9 @@ def instance(tmp_path) -> Iterator[dg.DagsterInstance]:
 
 
 def run_of(instance: dg.DagsterInstance, process: str | None, status=dg.DagsterRunStatus.STARTED, **tags: str) -> str:
-    tags = tags if process is None else {**tags, PROCESS_TAG: process}
-    return instance.create_run_for_job(job, tags=tags, status=status).run_id
+    run_id = str(uuid.uuid4())
+    tags = tags if process is None else {**tags, PROCESS_TAG: f"{run_id[:8]}-{process}"}
+    return instance.create_run_for_job(job, run_id=run_id, tags=tags, status=status).run_id
 
 
 def dead_process() -> str:
@@ -78,6 +83,28 @@ def test_runs_without_a_process_are_failed_or_cancelled_and_give_their_slots_bac
     assert {instance.get_run_by_id(run).status for run in (alive, launched)} == {dg.DagsterRunStatus.STARTED}
     assert instance.event_log_storage.claim_concurrency_slot("gpu", alive, "nothing").is_claimed
     assert end_dead_runs(instance) == []
+
+
+def test_a_run_that_was_started_again_with_the_tags_of_a_dead_one_is_not_dead(instance):
+    """As the UI and automatic retries do: the new run is of another process, which has not signed it yet."""
+    dead = instance.get_run_by_id(run_of(instance, dead_process()))
+    again = instance.create_run_for_job(job, tags=dead.tags, status=dg.DagsterRunStatus.STARTED)
+    assert (is_dead(dead), is_dead(again)) == (True, False)
+    assert end_dead_runs(instance) == [dead.run_id]
+    sign(instance, again)
+    signed = instance.get_run_by_id(again.run_id)
+    assert signed.tags[PROCESS_TAG] == f"{again.run_id[:8]}-{this_process()}"
+    assert not is_dead(signed)
+
+
+def test_the_run_monitor_is_told_which_runs_are_dead(instance):
+    launcher = WatchedRuns()
+    dead, alive, unsigned = (
+        launcher.check_run_worker_health(instance.get_run_by_id(run_of(instance, process)))
+        for process in (dead_process(), this_process(), None)
+    )
+    assert [found.status.value for found in (dead, alive, unsigned)] == ["FAILED", "RUNNING", "RUNNING"]
+    assert "is gone" in dead.msg
 
 
 def test_the_days_that_runs_work_on(instance):
