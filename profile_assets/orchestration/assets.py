@@ -17,6 +17,7 @@ from profile_assets.orchestration.choice import choice_metadata, chosen_model
 from profile_assets.orchestration.keys import STABLE_BUNDLE, key_of
 from profile_assets.orchestration.parity import ONLINE_PARITY, parity_outcomes, utc_now
 from profile_assets.orchestration.partitions import daily_partitions
+from profile_assets.orchestration.places import gpu_pool
 from profile_assets.orchestration.set_aside import rows_set_aside_shown
 from profile_assets.orchestration.shell import (
     check_results,
@@ -35,9 +36,6 @@ from profile_assets.storage.verdicts import StageVerdict
 
 Decorator = Callable[[Callable[..., "Events"]], dg.AssetsDefinition]
 Events = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
-
-GPU_POOL = "gpu"
-"""The pool of steps that may take a GPU. Its limit is the instance's."""
 
 _DESCRIPTIONS = {
     RAW_USERS: "The day's users as the source gave them: cast to the contract, bad rows set aside.",
@@ -78,9 +76,7 @@ def daily_assets(deployment: Deployment) -> list[dg.AssetsDefinition]:
     ]
 
 
-def _daily_asset(
-    deployment: Deployment, stage: str, *upstream: str, kinds: set[str], pool: str | None = None
-) -> Decorator:
+def _daily_asset(deployment: Deployment, stage: str, *upstream: str, kinds: set[str]) -> Decorator:
     """Declares a stage to Dagster: its key, its days, what it is made from, and the checks it yields itself."""
     key, days = key_of(deployment, stage), daily_partitions(deployment.profile)
     has_lookups = stage == EXPORT and deployment.export.online is not None
@@ -92,7 +88,6 @@ def _daily_asset(
         deps=[key_of(deployment, name) for name in upstream],
         group_name=deployment.profile.name,
         kinds=kinds,
-        pool=pool,
         description=_DESCRIPTIONS[stage],
         check_specs=[
             dg.AssetCheckSpec(
@@ -157,16 +152,16 @@ def user_shards(deployment: Deployment) -> dg.AssetsDefinition:
 def user_scores(deployment: Deployment) -> dg.AssetsDefinition:
     """A score for every user of the day, by the bundle that the registry's `stable` names, or that the run asks for."""
     layout = deployment.layout
-    pool = None if deployment.scoring.device == "cpu" else GPU_POOL
+    pool = gpu_pool(deployment.scoring.device)
 
-    @_daily_asset(deployment, USER_SCORES, USER_SHARDS, STABLE_BUNDLE, kinds={"pytorch", "parquet"}, pool=pool)
+    @_daily_asset(deployment, USER_SCORES, USER_SHARDS, STABLE_BUNDLE, kinds={"pytorch", "parquet"})
     def user_scores(context: dg.AssetExecutionContext) -> Events:
         from profile_assets.models.bundle_files import read_bins
         from profile_assets.quality.gates import find_baselines, judge_scores
         from profile_assets.scoring.day import score_day
 
         day, began = day_of(context), time.perf_counter()
-        with writing(context, deployment, USER_SCORES, day, reading=[USER_SHARDS]):
+        with writing(context, deployment, USER_SCORES, day, reading=[USER_SHARDS], pool=pool):
             model = chosen_model(context, deployment, day)
             canary = canary_of(deployment, model)
             staged = score_day(

@@ -18,6 +18,8 @@ import dagster as dg
 
 from profile_assets.errors import GateError, PermanentError, TransientError
 from profile_assets.orchestration.failures import GATE
+from profile_assets.orchestration.in_progress import sign
+from profile_assets.orchestration.places import place_in
 from profile_assets.profile import Deployment
 from profile_assets.quality.gates import Baselines
 from profile_assets.storage import verdicts
@@ -52,13 +54,16 @@ def writing(
     day: dt.date,
     *,
     reading: Sequence[str] = (),
+    pool: str | None = None,
 ) -> Iterator[None]:
-    """Be the only writer of a stage's day, while nobody rewrites the stages it reads; translate errors.
+    """Be the only writer of a stage's day, while nobody rewrites the stages it reads, in a place of the pool if one is
+    named; translate errors.
 
     Locks are taken from the end of the pipeline to its start, in that order by all, so that no two wait in a circle.
     """
     layout = deployment.layout
     with working(context, deployment, day), contextlib.ExitStack() as held:
+        held.enter_context(place_in(pool, context, on_wait=lambda message: warn(context, message)))
         for name in (stage, *reversed(reading)):
             held.enter_context(
                 locked(
@@ -87,6 +92,8 @@ def dagster_errors(context: Context, *, retry_waits_s: Sequence[float] = ()) -> 
 
     The wait is here, not in Dagster: its own cannot be interrupted, and a cancelled run would sit it out.
     """
+    if not context.instance.is_ephemeral:
+        sign(context.instance, context.run)
     try:
         yield
     except PermanentError as error:

@@ -143,16 +143,6 @@ def test_the_code_server_loads_neither_torch_nor_great_expectations():
     assert loaded.stdout.strip() == "[]"
 
 
-def test_scoring_waits_for_a_gpu_unless_it_takes_none(tmp_path):
-    path = tmp_path / "p.toml"
-    for device, pools in (("auto", {"gpu"}), ("cuda", {"gpu"}), ("cpu", set())):
-        path.write_text(default_profile().read_text() + f'\n[scoring]\ndevice = "{device}"\n')
-        job = build_definitions(load_deployment(path, environment={})).resolve_job_def("purchase_30d_day")
-        found = {node.name.rpartition("__")[2]: node.definition.pool for node in job.nodes}
-        assert {pool for pool in found.values() if pool} == pools
-        assert found["raw_users"] is None
-
-
 def test_two_profiles_live_in_one_code_location(tmp_path):
     other = tmp_path / "other.toml"
     other.write_text(re.sub(r'name = "purchase_30d"', 'name = "risk"', default_profile().read_text(), count=1))
