@@ -137,6 +137,11 @@ def try_beside(
     if name not in (registry.CANARY, registry.SHADOW):
         raise BundleError(f"no bundle is promoted to {name!r}", remedy="name stable, canary or shadow")
     registry.require_bundle(layout, bundle_id)
+    if name == registry.CANARY and bundle_id == registry.last_stable(layout):
+        raise BundleError(
+            f"{bundle_id} is stable: as its own canary it would be held against itself",
+            remedy="name another bundle: profile-assets models list",
+        )
     _require_usable(layout, contract, bundle_id)
     return registry.set_pointer(layout, name, bundle_id, by=by, why=why)
 

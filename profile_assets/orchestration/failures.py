@@ -6,10 +6,13 @@ import datetime as dt
 from dataclasses import dataclass
 
 import dagster as dg
+from dagster._core.events import EngineEventData  # what a process tells of itself; it has no public name
+from dagster_shared.error import SerializableErrorInfo
 
 GATE = "gate"
 """The metadata of a Failure that names the stage whose checks stopped it."""
 
+_OURS = "profile_assets.errors."
 _LOG = "see the run's log"
 _MOST = 600
 
@@ -32,8 +35,8 @@ def failed(context: dg.RunFailureSensorContext) -> Failed:
     at = dt.datetime.now(dt.UTC) if ended is None else dt.datetime.fromtimestamp(ended, dt.UTC)
     events = context.get_step_failure_events()
     if not events:
-        what = (context.failure_event.message or "the run failed and no step of it did").strip()
-        return Failed(step="", what=_short(what), remedy=f"{_LOG}; then run it again", gate=None, at=at)
+        what, remedy = _outside(context)
+        return Failed(step="", what=_short(what), remedy=remedy, gate=None, at=at)
     event = events[0]
     step = (event.step_key or "").rpartition("__")[2]
     data = event.step_failure_data.user_failure_data
@@ -41,15 +44,32 @@ def failed(context: dg.RunFailureSensorContext) -> Failed:
         known = {name: str(value.value) for name, value in data.metadata.items()}
         what, remedy = known.get("what", data.description or ""), known.get("remedy", _LOG)
         return Failed(step=step, what=_short(what), remedy=remedy, gate=known.get(GATE), at=at)
-    error = event.step_failure_data.error
+    what, remedy = _said(event.step_failure_data.error)
+    return Failed(step=step, what=_short(what), remedy=remedy, gate=None, at=at)
+
+
+def _outside(context: dg.RunFailureSensorContext) -> tuple[str, str]:
+    """Why a run failed outside of its steps: by what its process met, or else in the words of who ended it."""
+    logs = context.instance.all_logs(context.dagster_run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
+    events = (entry.dagster_event for entry in logs if entry.dagster_event is not None)
+    errors = [data.error for event in events if isinstance(data := event.event_specific_data, EngineEventData)]
+    met = next((error for error in errors if error is not None), None)
+    if met is not None:
+        return _said(met)
+    told = (context.failure_event.message or "the run failed and no step of it did").strip()
+    return told, f"{_LOG}; then run it again"
+
+
+def _said(error: SerializableErrorInfo | None) -> tuple[str, str]:
+    """What an error says is wrong, and the remedy; what is ours is "module.Class: what -> remedy"."""
     while error is not None and error.cause is not None:
         error = error.cause
     message = "no reason given" if error is None else error.message.strip()
-    # What is ours is "module.Class: what -> remedy".
-    said, _, remedy = message.partition(" -> ")
-    is_ours = said.startswith("profile_assets.errors.")
-    what = said.partition(": ")[2] if is_ours else said
-    return Failed(step=step, what=_short(what), remedy=remedy if is_ours and remedy else _LOG, gate=None, at=at)
+    _, ours, after = message.partition(_OURS)
+    if not ours:
+        return message, _LOG
+    said, _, remedy = after.partition(": ")[2].partition(" -> ")
+    return said, remedy or _LOG
 
 
 def _short(text: str) -> str:

@@ -30,6 +30,7 @@ from profile_assets.orchestration.keys import (
     shadow_job_name,
     train_job_name,
 )
+from profile_assets.orchestration.partitions import daily_partitions
 from profile_assets.orchestration.reconcile import CHECK as RECONCILED
 from profile_assets.orchestration.shell import TRANSIENT
 from profile_assets.orchestration.watching import ends_with_its_run
@@ -107,6 +108,8 @@ class Session:
     ) -> dg.ExecuteInProcessResult:
         """KeyboardInterrupt where somebody stopped this process, and not the run alone."""
         run_id = str(uuid.uuid4())
+        if partition_key is not None:
+            self._require_day(partition_key)
         with ends_with_its_run(self.instance, run_id):
             result = self.definitions.resolve_job_def(job).execute_in_process(
                 partition_key=partition_key,
@@ -120,6 +123,15 @@ class Session:
         if not result.success:
             raise self._error(result, job)
         return result
+
+    def _require_day(self, day: str) -> None:
+        profile, days = self.deployment.profile, daily_partitions(self.deployment.profile)
+        if not days.has_partition_key(day):
+            last = days.get_last_partition_key() or "none"
+            raise DataError(
+                f"{day} is no day of {profile.name}: its days go from {profile.start_day} to {last}",
+                remedy="name one of those, or change start_day in the profile",
+            )
 
     def _error(self, result: dg.ExecuteInProcessResult, job: str) -> BaseException:
         """What to tell of a run that did not succeed."""

@@ -7,9 +7,12 @@ write its own records.
 # No `from __future__ import annotations` here: Dagster looks at the context's annotation itself.
 
 import datetime as dt
+import logging
+from collections.abc import Mapping
 
 import dagster as dg
 
+from profile_assets.errors import DiskError, StorageError
 from profile_assets.orchestration.in_progress import days_in_progress
 from profile_assets.orchestration.instance import open_instance
 from profile_assets.orchestration.keys import prune_job_name
@@ -17,18 +20,29 @@ from profile_assets.orchestration.shell import working
 from profile_assets.profile import Deployment
 from profile_assets.upkeep.prune import Pruning, Removal, plan, prune
 
+_LOGGER = logging.getLogger("profile_assets")
+
 
 def prune_now(deployment: Deployment) -> Pruning:
     """Remove what is old, but for days that runs of the folder's instance work on."""
-    with open_instance() as instance:
-        return _prune(deployment, instance)
+    return _prune(deployment, _busy())
 
 
 def what_would_go(deployment: Deployment) -> Pruning:
     """What `prune_now` would remove."""
-    with open_instance() as instance:
-        busy = days_in_progress(instance)
-    return plan(deployment.layout, deployment.retention, today=deployment.today(), now=_now(), busy=busy)
+    return plan(deployment.layout, deployment.retention, today=deployment.today(), now=_now(), busy=_busy())
+
+
+def _busy() -> dict[dt.date, str]:
+    """The days that runs work on; none where Dagster cannot say so, as on a full disk, which is to be pruned. A day
+    whose lock is held stays in any case.
+    """
+    try:
+        with open_instance() as instance:
+            return days_in_progress(instance)
+    except (DiskError, StorageError) as error:
+        _LOGGER.warning("only locks tell which days are worked on: %s", error.what)
+        return {}
 
 
 def prune_job(deployment: Deployment) -> dg.JobDefinition:
@@ -38,7 +52,7 @@ def prune_job(deployment: Deployment) -> dg.JobDefinition:
     @dg.op(name=f"{name}_op")
     def remove_old(context: dg.OpExecutionContext) -> None:
         with working(context, deployment):
-            done = _prune(deployment, context.instance)
+            done = _prune(deployment, days_in_progress(context.instance))
             for removal in done.removals:
                 context.log.info(_told(removal))
             for day, why in done.kept.items():
@@ -65,8 +79,7 @@ def prune_daily(deployment: Deployment, job: dg.JobDefinition) -> dg.ScheduleDef
     )
 
 
-def _prune(deployment: Deployment, instance: dg.DagsterInstance) -> Pruning:
-    busy = days_in_progress(instance)
+def _prune(deployment: Deployment, busy: Mapping[dt.date, str]) -> Pruning:
     return prune(deployment.layout, deployment.retention, today=deployment.today(), now=_now(), busy=busy)
 
 

@@ -25,17 +25,19 @@ from typing import Any
 from profile_assets.errors import DiskError, LockedError, StorageError
 from profile_assets.storage.remote import file_carried, folder_carried, remove_carried
 
+_AGAIN = ", then run that again; what was published stays as it was"
 _WRITABLE = "make that folder writable for this user, then run the day again"
 _REMEDIES = {
-    errno.ENOSPC: "free some space on that disk, then run the day again; nothing was published",
-    errno.EDQUOT: "free some of this user's quota on that disk, then run the day again; nothing was published",
-    errno.EFBIG: "raise the limit on the size of files, then run the day again; nothing was published",
+    errno.ENOSPC: f"free some space on that disk{_AGAIN}",
+    errno.EDQUOT: f"free some of this user's quota on that disk{_AGAIN}",
+    errno.EFBIG: f"raise the limit on the size of files{_AGAIN}",
     errno.EXDEV: "keep the profile's whole folder, _staging included, on one file system",
     errno.EACCES: _WRITABLE,
     errno.EPERM: _WRITABLE,
     errno.EROFS: _WRITABLE,
 }
 """What trying again does not mend, and what does."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 _UNIQUE = re.compile(r"\.\d+-[0-9a-f]{12}$")
@@ -59,7 +61,7 @@ def disk_error(what: str, error: OSError) -> DiskError | StorageError:
     """DiskError for what a person must see to, which trying again would not change; else StorageError."""
     if error.errno in _REMEDIES:
         return DiskError(what, remedy=_REMEDIES[error.errno])
-    return StorageError(what, remedy="check that disk, then run the day again; nothing was published")
+    return StorageError(what, remedy=f"check that disk{_AGAIN}")
 
 
 def fsync_path(path: Path) -> None:
@@ -193,18 +195,36 @@ def locked(
         mode = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
         _acquire(handle, path, mode, what=what, wait_s=wait_s, poll_s=poll_s, on_wait=on_wait)
         if not is_shared:
-            with disk_errors("cannot write into the lock", path):
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            _sign(handle, path)
         yield
     finally:
         os.close(handle)
 
 
+def _sign(handle: int, path: Path) -> None:
+    """Say who holds it, for people. A full disk has no room for that, and may be what the lock is wanted for."""
+    with disk_errors("cannot write into the lock", path):
+        os.ftruncate(handle, 0)
+        try:
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+
+
 def _open_lock(path: Path) -> int:
-    with disk_errors("cannot open the lock", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        with disk_errors("cannot open the lock", path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except DiskError as error:
+        if not path.exists():
+            raise
+        owner = path.stat().st_uid
+        raise DiskError(
+            f"{error.what}; it is a file of user {owner}, and this process is user {os.geteuid()}",
+            remedy="run everything as one user: give that folder and what is in it to this one (chown -R)",
+        ) from error
 
 
 def _acquire(

@@ -7,13 +7,16 @@ makes the stage again replaces the folder, mark included; whoever finds all its 
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from pathlib import Path
 
-from profile_assets.errors import CorruptError
+from profile_assets.errors import CorruptError, DiskError
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, Layout
 from profile_assets.storage.records import FORMAT, read_json
 from profile_assets.storage.remote import data_sizes, folder_carried, remove_data_carried
+
+_MARK_BYTES = 64 * 1024  # with the folders that it may take
 
 
 def pruned_at(folder: Path) -> dt.datetime | None:
@@ -31,13 +34,26 @@ def remove_data(layout: Layout, stage: str, day: dt.date, *, now: dt.datetime) -
     """Remove everything of a committed stage but its manifest; the caller holds its lock."""
     folder = layout.stage(stage, day)
     if pruned_at(folder) is None:
-        mark = {"format": FORMAT, "at": now.isoformat(timespec="seconds")}
-        atomic.write_json(folder / MARK_FILE, mark, staging=layout.scratch("records"))
+        _mark(layout, folder, now)
     remove_data_carried(folder, (MANIFEST_FILE, MARK_FILE))
     with atomic.disk_errors("cannot remove", folder):
         for path in data_files(folder):
             path.unlink()
         atomic.fsync_path(folder)
+
+
+def _mark(layout: Layout, folder: Path, now: dt.datetime) -> None:
+    """Where there is no room for the mark, the largest file makes it: a death just then reads as a damaged stage."""
+    mark = {"format": FORMAT, "at": now.isoformat(timespec="seconds")}
+    try:
+        atomic.write_json(folder / MARK_FILE, mark, staging=layout.scratch("records"))
+    except DiskError:
+        files = data_files(folder)
+        if not files or shutil.disk_usage(folder).free > _MARK_BYTES:
+            raise
+        with atomic.disk_errors("cannot remove", folder):
+            max(files, key=lambda path: path.stat().st_size).unlink()
+        atomic.write_json(folder / MARK_FILE, mark, staging=layout.scratch("records"))
 
 
 def data_files(folder: Path) -> list[Path]:

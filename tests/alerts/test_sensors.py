@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.events import EngineEventData
+from dagster._utils.error import serializable_error_info_from_exc_info
 
 from profile_assets.alerts.incidents import noted
-from profile_assets.errors import DataError
+from profile_assets.errors import DataError, ProfileError
 from profile_assets.orchestration.alerting import alert_sensors
 from profile_assets.orchestration.build import build_definitions
 from profile_assets.orchestration.launch import Session
@@ -190,6 +193,25 @@ def test_runs_that_fail_are_told_together_with_error_remedy_and_link(failures, f
     metrics = history.layout.metrics.read_text()
     assert 'run_success{profile="risk"} 0' in metrics
     assert 'run_seconds{profile="risk"} ' in metrics
+
+
+def test_a_run_that_could_not_be_loaded_is_told_with_what_was_wrong(failures, instance, history, endpoint):
+    """As a run's process fails that finds a mistake in the profile: before any step, and without one."""
+    job = build_definitions(history).resolve_job_def("risk_day")
+    run = instance.create_run_for_job(job, tags={"dagster/partition": str(FIRST)})
+    try:
+        try:
+            raise ProfileError("p.toml has 1 mistake(s):\n  quality.max_psi: no such field", remedy="correct it")
+        except ProfileError as error:
+            raise RuntimeError("Could not load the job") from error
+    except RuntimeError:
+        met = serializable_error_info_from_exc_info(sys.exc_info())
+    instance.report_engine_event("Could not load job definition.", run, EngineEventData(error=met))
+    instance.report_run_failed(run, "This run has been marked as failed from outside the execution context.")
+    tell(failures)
+    text = endpoint.received[0]["message"]
+    assert "p.toml has 1 mistake(s): quality.max_psi: no such field" in text
+    assert "What to do: correct it" in text
 
 
 def test_a_run_that_dagster_starts_again_is_not_told(failures, fail, instance, history, endpoint):

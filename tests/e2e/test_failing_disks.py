@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.read import newest_day
 from profile_assets.storage.published import read_record
 
+REPOSITORY = Path(__file__).parents[2]
 NOBODY = 65534
 TABLE = "feature_store/offline/ds=2026-01-05"
 
@@ -81,6 +84,33 @@ def test_a_full_disk_stops_the_day_and_the_day_before_stays(
             filling.unlink()
         assert small.run(root)["status"] == 0
         small.require_whole(root, whole)
+
+
+def test_old_days_are_pruned_from_a_disk_that_has_no_room_for_anything(small: Any) -> None:
+    """The table's days are old by now, and Dagster, whose storage lies on the same disk, cannot write a byte."""
+    with full_disk(6) as disk:
+        if disk is None:
+            pytest.skip("this user may not mount a disk")
+        root = small.copy(disk / "root")
+        for day in ("2026-01-06", "2026-01-07"):
+            small.put_source(root, dt.date.fromisoformat(day))
+            assert small.run(root, day=dt.date.fromisoformat(day))["status"] == 0
+        (root / "dagster.yaml").write_bytes((REPOSITORY / "dagster.yaml").read_bytes())
+        fill(disk, 0)
+        done = command(root, "prune")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "only locks tell which days are worked on" in done.stderr
+        layout = small.layout(root)
+        left = {path.name for path in layout.stage("raw_users", small.day).iterdir()}
+        assert left == {"manifest.json", "pruned.json"}
+        assert shutil.disk_usage(disk).free > 0
+
+
+def command(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PROFILE_DATA": str(root), "PROFILE_CONFIG": str(root / "profile-1.toml")}
+    environment.pop("DAGSTER_HOME", None)
+    run = [sys.executable, "-m", "profile_assets.cli", *words]
+    return subprocess.run(run, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("largest_file", [0, 600, 1400])

@@ -200,6 +200,11 @@ def test_a_bundle_that_the_contract_cannot_feed_is_never_promoted(
         try_beside(layout, contract, "canary", candidate, by="ana", why="x")
 
 
+def test_the_stable_bundle_is_not_tried_beside_itself(layout: Layout, stable: str, recipe: Recipe) -> None:
+    with pytest.raises(BundleError, match="held against itself"):
+        try_beside(layout, recipe.contract, "canary", stable, by="ana", why="x")
+
+
 def test_what_was_promoted_meanwhile_is_not_overrun(
     recipe: Recipe, layout: Layout, variant: Callable[[float], str]
 ) -> None:

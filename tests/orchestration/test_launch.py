@@ -39,3 +39,16 @@ def test_every_day_is_run_again_before_the_failures_are_told(tmp_path, monkeypat
         redo_days(deployment, instance, DAYS)
     assert tried == DAYS
     assert all(str(day) in told.value.what for day in errors)
+
+
+def test_a_day_outside_of_the_profile_is_refused_by_name(tmp_path) -> None:
+    import dagster as dg
+
+    from profile_assets.orchestration.build import build_definitions
+
+    deployment = load_deployment(default_profile(), environment={"PROFILE_DATA": str(tmp_path)})
+    with dg.DagsterInstance.ephemeral() as instance:
+        session = Session(deployment=deployment, definitions=build_definitions(deployment), instance=instance)
+        for run in (session.shadow, session.score):
+            with pytest.raises(DataError, match="2199-01-01 is no day of purchase_30d: its days go from"):
+                run(dt.date(2199, 1, 1))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -165,6 +167,26 @@ def test_what_a_killed_writer_of_a_record_left_is_swept_by_the_next_and_that_of_
         atomic.write_json(path, {"day": "a"}, staging=staging)
         assert {one.name for one in staging.iterdir()} == {living.name, "other.json"}
     assert [one.name for one in staging.iterdir()] == ["other.json"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_lock_that_another_user_left_is_named_with_its_owner() -> None:
+    path = Path(tempfile.mkdtemp()) / "day.lock"  # where everybody may look
+    path.parent.chmod(0o777)
+    path.touch(mode=0o600)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setuid(65534)
+            with atomic.locked(path, what="the day"):
+                pass
+        except DiskError as error:
+            status = 0 if "a file of user 0, and this process is user 65534" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    shutil.rmtree(path.parent)
 
 
 def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
