@@ -60,7 +60,7 @@ def stale_days(layout: Layout, rule: DueRule, judged: Judgement) -> Iterator[Pro
 
 def _cause(layout: Layout, judged: Judgement, day: dt.date) -> tuple[Kind, str, str]:
     """Kind, reason and remedy of a day that the table lacks."""
-    again = f"`profile-assets backfill {day} {day}`"
+    again = f"`profile-assets backfill {day} {max(judged.table.missing)}`"  # which leaves published days alone
     if day in judged.late:
         remedy = f"have the source delivered; then the sensor source_ready starts the day, or {again}"
         return "source_late", f"its source {judged.late[day]}", remedy
