@@ -11,6 +11,7 @@ import base64
 import contextlib
 import datetime as dt
 import hashlib
+import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,13 +73,10 @@ class Objects:
                 found[key] = Listed(etag=entry["ETag"], size_bytes=entry["Size"], at=entry["LastModified"])
         return found
 
-    def head(self, key: str) -> dict[str, Any] | None:
-        """What the server says of an object; None where there is none."""
-        try:
-            with s3_errors(self._at(key)):
-                return dict(self.client.head_object(Bucket=self.bucket, Key=self.full_key(key)))
-        except FileNotFoundError:
-            return None
+    def etag(self, key: str) -> str | None:
+        """The ETag of an object; None where there is none."""
+        there = self._head(key)
+        return None if there is None else str(there["ETag"])
 
     def fetch(self, key: str, target: Path) -> str:
         """Bring an object into a new file; gives its ETag."""
@@ -89,41 +87,53 @@ class Objects:
                     file.write(block)
         return str(answer["ETag"])
 
-    def read(self, key: str, *, start: int = 0, stop: int | None = None) -> bytes:
-        """The bytes of an object, or those from `start` on and before `stop`."""
-        span = {} if (start, stop) == (0, None) else {"Range": f"bytes={start}-{'' if stop is None else stop - 1}"}
+    def get(self, key: str, *, start: int = 0) -> tuple[bytes, str]:
+        """The bytes of an object from `start` on, and its ETag."""
+        span = {"Range": f"bytes={start}-"} if start else {}
         with s3_errors(self._at(key)):
             answer = self.client.get_object(Bucket=self.bucket, Key=self.full_key(key), **span)
             with contextlib.closing(answer["Body"]) as body:
-                return bytes(body.read())
+                return bytes(body.read()), str(answer["ETag"])
 
-    def put(self, key: str, source: Path, *, expected: str | None) -> str:
-        """Bring a file there in place of the object whose ETag is `expected`, or of none; gives its ETag."""
-        size, digest = source.stat().st_size, _digest_of(source)
-        if size > MAX_BYTES:
-            raise ProfileError(
-                f"{source} has {size:,} bytes, S3 takes 5 GiB at once", remedy="use more shards, or leave columns out"
-            )
-        try:
-            with s3_errors(self._at(key)), source.open("rb") as body:
-                told = self.client.put_object(
-                    Bucket=self.bucket,
-                    Key=self.full_key(key),
-                    Body=body,
-                    ChecksumSHA256=base64.b64encode(bytes.fromhex(digest)).decode(),
-                    Metadata={_DIGEST: digest},
-                    **replacing(expected),
+    def put(self, key: str, source: Path | bytes, *, expected: str | None) -> str:
+        """Bring a file, or these bytes, there in place of the object whose ETag is `expected`, or of none; gives its
+        ETag.
+        """
+        with _opened(source) as body:
+            digest = hashlib.file_digest(body, "sha256").hexdigest()
+            size = body.tell()
+            if size > MAX_BYTES:
+                raise ProfileError(
+                    f"{self._at(key)} would have {size:,} bytes, S3 takes 5 GiB at once",
+                    remedy="use more shards, or leave columns out",
                 )
-            return str(told["ETag"])
-        except LockedError:
-            there = self.head(key)
-            if there is None or there.get("Metadata", {}).get(_DIGEST) != digest:
-                raise
-            return str(there["ETag"])
-        except FileNotFoundError as error:
-            raise LockedError(
-                f"{self._at(key)} was removed meanwhile", remedy="run that again: it looks at what lies there"
-            ) from error
+            body.seek(0)
+            try:
+                return self._put(key, body, digest, expected)
+            except LockedError:
+                there = self._head(key)
+                if there is None or there.get("Metadata", {}).get(_DIGEST) != digest:
+                    raise
+                return str(there["ETag"])
+            except FileNotFoundError as error:
+                raise LockedError(
+                    f"{self._at(key)} was removed meanwhile", remedy="run that again: it looks at what lies there"
+                ) from error
+
+    def _put(self, key: str, body: io.BufferedReader | io.BytesIO, digest: str, expected: str | None) -> str:
+        told = {"ChecksumSHA256": base64.b64encode(bytes.fromhex(digest)).decode(), "Metadata": {_DIGEST: digest}}
+        with s3_errors(self._at(key)):
+            put = self.client.put_object(
+                Bucket=self.bucket, Key=self.full_key(key), Body=body, **told, **_replacing(expected)
+            )
+        return str(put["ETag"])
+
+    def _head(self, key: str) -> dict[str, Any] | None:
+        try:
+            with s3_errors(self._at(key)):
+                return dict(self.client.head_object(Bucket=self.bucket, Key=self.full_key(key)))
+        except FileNotFoundError:
+            return None
 
     def remove(self, keys: Iterable[str]) -> None:
         """Take objects out; those that are not there are no error."""
@@ -150,14 +160,18 @@ def s3_client(endpoint: str | None = None) -> Any:
     return boto3.client("s3", endpoint_url=endpoint, config=config)
 
 
-def replacing(expected: str | None) -> dict[str, str]:
+def _replacing(expected: str | None) -> dict[str, str]:
     """What an upload says of the object that it replaces: this very one, or none."""
     return {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
 
 
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+@contextlib.contextmanager
+def _opened(source: Path | bytes) -> Iterator[io.BufferedReader | io.BytesIO]:
+    if isinstance(source, bytes):
+        yield io.BytesIO(source)
+    else:
+        with source.open("rb") as file:
+            yield file
 
 
 @contextlib.contextmanager

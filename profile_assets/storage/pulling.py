@@ -118,9 +118,9 @@ def footer_there(path: Path) -> Mapping[str, str] | None:
 
 def _tail(remote: Remote, key: str, size: int) -> bytes:
     """The end of a Parquet file, with all of its footer: its last 8 bytes tell how long that is."""
-    tail = remote.objects.read(key, start=max(0, size - _TAIL_BYTES))
+    tail, _ = remote.objects.get(key, start=max(0, size - _TAIL_BYTES))
     needed = int.from_bytes(tail[-8:-4], "little") + 8
-    return tail if needed <= len(tail) else remote.objects.read(key, start=max(0, size - needed))
+    return tail if needed <= len(tail) else remote.objects.get(key, start=max(0, size - needed))[0]
 
 
 def _see(layout: Layout, remote: Remote, key: str, one: Listed, before: Known | None) -> None:
