@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from profile_assets.errors import AccountingError, ContractError, CorruptError, DataError
+from profile_assets.feature_store.pairs import pairs
 from profile_assets.storage.atomic import empty_folder
 from profile_assets.storage.days import day_end
-from profile_assets.storage.layout import EXPORT, PART_FILE, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.layout import EXPORT, PART_FILE, USER_SHARDS, Layout
 from profile_assets.storage.parquet import ParquetSink, iter_batches, open_parquet
 from profile_assets.storage.parts import part_of
 from profile_assets.storage.published import FOOTER_KEY, OFFLINE, PublishRecord, published_days
-from profile_assets.storage.records import FileEntry, Manifest
+from profile_assets.storage.records import Manifest
 from profile_assets.storage.routes import CANARY, ROUTE_COLUMN
 from profile_assets.storage.routes import FULL as FULL  # part of what this module offers
 from profile_assets.storage.routes import ROUTES as ROUTES
@@ -104,7 +105,7 @@ def stage_rows(
     repeated += [field.name for field in schema if field.name not in SCHEMA.names and pa.types.is_string(field.type)]
     with ParquetSink(path, schema, dictionary=repeated) as sink:
         order = ScoreOrder()
-        for scored, landed in _pairs(layout, record.day, scores, shards, schema):
+        for scored, landed in pairs(layout, record.day, scores, shards, _riding(schema)):
             order.add(scored.column(ID_COLUMN), scored.column("score"))
             sink.write(_row_batch(scored, landed, constants, schema))
         record = dataclasses.replace(record, rows_digest=order.digest)
@@ -148,63 +149,6 @@ def audit(path: Path, record: PublishRecord, written: Written | None = None) -> 
         raise CorruptError(f"{path} does not hold the scores that were published", remedy=f"publish {record.day} again")
 
 
-def _pairs(
-    layout: Layout, day: dt.date, scores: Manifest, shards: Manifest, schema: pa.Schema
-) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
-    """The day's scores, and the same users' landed columns where any ride along."""
-    columns = [name for name in schema.names if name not in SCHEMA.names]
-    landed = {entry.name: entry for entry in shards.files}
-    for entry in scores.files:
-        scored = _scored(layout.stage(USER_SCORES, day) / entry.name)
-        if not columns:
-            yield from ((batch, None) for batch in scored)
-        else:
-            yield from _joined(layout, day, entry, scored, landed.get(entry.name), columns)
-
-
-def _scored(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a score file; with the route of each where the day was scored incrementally."""
-    with open_parquet(path) as file:
-        routes = [ROUTE_COLUMN] if ROUTE_COLUMN in file.schema_arrow.names else []
-    yield from iter_batches(path, columns=[ID_COLUMN, "score", "bundle_id", *routes])
-
-
-def _joined(
-    layout: Layout,
-    day: dt.date,
-    entry: FileEntry,
-    scored: Iterator[pa.RecordBatch],
-    shard: FileEntry | None,
-    columns: Sequence[str],
-) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    if shard is None or shard.keys != entry.keys:
-        raise AccountingError(
-            f"{entry.name} of {day} has scores of other users than the shard of that name",
-            remedy=f"run user_scores of {day} again",
-        )
-    landed = iter_batches(layout.stage(USER_SHARDS, day) / shard.name, columns=[ID_COLUMN, *columns])
-    for left, right in _cut_alike(scored, landed):
-        if not left.column(ID_COLUMN).cast(pa.string()).equals(right.column(ID_COLUMN).cast(pa.string())):
-            raise AccountingError(
-                f"{entry.name} of {day} has not the users of its shard in the shard's order",
-                remedy=f"run user_scores of {day} again",
-            )
-        yield left, right
-
-
-def _cut_alike(
-    left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
-) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Two streams of as many rows, each cut where the other one is."""
-    one, other = next(left, None), next(right, None)
-    while one is not None and other is not None:
-        rows = min(one.num_rows, other.num_rows)
-        if rows:
-            yield one.slice(0, rows), other.slice(0, rows)
-        one = one.slice(rows) if rows < one.num_rows else next(left, None)
-        other = other.slice(rows) if rows < other.num_rows else next(right, None)
-
-
 def _row_batch(
     scored: pa.RecordBatch,
     landed: pa.RecordBatch | None,
@@ -219,6 +163,11 @@ def _row_batch(
     if landed is not None:
         columns |= {name: landed.column(name) for name in landed.schema.names if name != ID_COLUMN}
     return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+
+
+def _riding(schema: pa.Schema) -> list[str]:
+    """The columns that ride along."""
+    return [name for name in schema.names if name not in SCHEMA.names]
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -18,7 +18,7 @@ from profile_assets.users.source import COMPRESSED, SourceFile
 
 BATCH_ROWS = 128 * 1024
 UNPACKS = 8
-"""Times as long as its compressed file a text of rows is: 2 to 9 for the tables of benchmarks/space.py in gzip."""
+"""Times as long as its compressed file a text of rows is: 2 to 9 were measured, 36 for long ids that are alike."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,9 +37,9 @@ from profile_assets.users.source import SourceSettings, require_unchanged
 from profile_assets.users.taking import taken
 
 DAY_FACTOR = 3.0
-"""Bytes that a day takes on the disk, by those of its source unpacked: it lands as at most 0.7 of them, is dealt into
+"""Bytes that a day takes on the disk, by those of its source unpacked: it lands as at most 0.8 of them, is dealt into
 shards of as many, and ids come again in scores, table and lookups. 0.3 to 3.0 were measured (benchmarks/space.py), most
-where little but the id is landed; 9 for gzipped ids of 200 bytes that are alike. Each stage asks for its own again."""
+where little but the id is landed; 6 for gzipped ids of 200 bytes that are alike. Each stage asks for its own again."""
 
 _REPEATED = "repeated"
 _REASONS_NAMED = 5
