@@ -68,7 +68,7 @@ def verify(first: dt.date, last: dt.date) -> bool:
     for n in range((last - first).days + 1):
         with console.status(f"reading {first + n * ONE_DAY} ..."):
             deployment.pull(first + n * ONE_DAY)
-            proof = verify_day(deployment.layout, first + n * ONE_DAY, online=online, bucket=bucket)
+            proof = _verified(deployment, first + n * ONE_DAY, online, bucket)
         _print_proof(proof)
         is_right = is_right and proof.is_right
     return is_right
@@ -88,6 +88,11 @@ def _is_later(deployment: Deployment, state: DayState) -> bool:
     """Whether a day was scored by a model that was made after it was due."""
     due = due_at(state.day, deployment.due_rule)
     return state.bundle_id is not None and bool(is_later(deployment.layout, state.bundle_id, due))
+
+
+def _verified(deployment: Deployment, day: dt.date, online: OnlineStore | None, bucket: Bucket | None) -> DayProof:
+    zone = deployment.profile.time_zone
+    return verify_day(deployment.layout, day, time_zone=zone, online=online, bucket=bucket)
 
 
 def _cells(state: DayState, now: dt.datetime) -> list[str]:

@@ -30,12 +30,15 @@ from profile_assets.storage.withdrawals import withdrawal_of
 from profile_assets.storage.written import ScoreOrder
 from profile_assets.upkeep.copy import copy_of
 from profile_assets.upkeep.findings import Finding, State, looked
+from profile_assets.upkeep.row_by_row import moments, riding
 
 
 def publication(
     layout: Layout,
     day: dt.date,
     manifests: Mapping[str, Manifest],
+    *,
+    time_zone: str,
     online: OnlineStore | None,
     bucket: Bucket | None,
 ) -> Iterator[Finding]:
@@ -65,6 +68,8 @@ def publication(
     told, part = published[0]
     yield looked("verdict", lambda: _verdict(layout, day, told))
     yield looked("origin", lambda: _origin(layout, day, told, part, manifests))
+    yield looked("rows", lambda: moments(told, part, time_zone))
+    yield looked("columns", lambda: riding(layout, told, part, manifests))
     if online is not None:
         yield looked("online", lambda: _online(layout, online, told, part))
 

@@ -41,17 +41,22 @@ class DayProof:
 
 
 def verify_day(
-    layout: Layout, day: dt.date, *, online: OnlineStore | None = None, bucket: Bucket | None = None
+    layout: Layout,
+    day: dt.date,
+    *,
+    time_zone: str,
+    online: OnlineStore | None = None,
+    bucket: Bucket | None = None,
 ) -> DayProof:
-    """Look at all of a day. `online` is the store of its lookups, `bucket` where the table lies once more; None for a
-    profile without.
+    """Look at all of a day, which ends at midnight in `time_zone`. `online` is the store of its lookups, `bucket` where
+    the table lies once more; None for a profile without.
     """
     manifests: dict[str, Manifest] = {}
     found = [
         *(looked(stage, _stage(layout, day, stage, manifests)) for stage in SOURCES),
         looked("quarantine", lambda: _quarantine(layout, day, manifests.get(RAW_USERS))),
         looked("links", lambda: _links(manifests)),
-        *publication(layout, day, manifests, online, bucket),
+        *publication(layout, day, manifests, time_zone=time_zone, online=online, bucket=bucket),
     ]
     if all(finding.state == "none" for finding in found):
         found.append(Finding(part="day", state="wrong", detail=f"there is nothing of {day}; it was never run"))

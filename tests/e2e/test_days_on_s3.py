@@ -234,7 +234,7 @@ def test_what_is_damaged_here_is_fetched_again(shelf: Shelf) -> None:
     shard = next(deployment.layout.stage("user_shards", DAY).glob("shard-00*"))
     os.truncate(shard, 8)
     require(deployment.layout, "user_shards", DAY)
-    assert verify_day(deployment.layout, DAY).is_right
+    assert verify_day(deployment.layout, DAY, time_zone=deployment.profile.time_zone).is_right
 
 
 def test_an_incremental_day_carries_scores_that_another_machine_made(shelf: Shelf) -> None:
@@ -314,5 +314,5 @@ def digests(shelf: Shelf, root: Path, prefix: str) -> dict[str, str]:
     """What the stages say of the day, every file of them looked at."""
     deployment = shelf.deployment(root, prefix)
     deployment.pull(DAY)
-    assert verify_day(deployment.layout, DAY).is_right
+    assert verify_day(deployment.layout, DAY, time_zone=deployment.profile.time_zone).is_right
     return {stage: require(deployment.layout, stage, DAY).digest for stage in ROWS}

@@ -22,6 +22,7 @@ from profile_assets.storage.layout import (
 )
 from profile_assets.storage.parquet import ParquetSink
 from profile_assets.storage.records import Manifest
+from profile_assets.storage.share import in_share
 from profile_assets.storage.stages import commit, current, describe, seal
 from profile_assets.storage.verdicts import CHECKS, Outcome, StageVerdict, record
 from profile_assets.users.quarantine import SCHEMA
@@ -48,20 +49,28 @@ class Days:
         manifest = Manifest(stage=stage, day=day.isoformat(), files=files, made_from=made_from, facts=facts)
         return commit(self.layout, day, seal(self.layout, day, manifest))
 
-    def run(self, day, ids=("a", "b", "c"), *, result="pass") -> None:
-        """Everything up to the publication, each check with that result."""
+    def run(self, day, ids=("a", "b", "c"), *, result="pass", landed=None, canary=None) -> None:
+        """Everything up to the publication, each check with that result. `landed` are columns beside the ids; `canary`
+        tells of the one that scored the users of its share.
+        """
         self.layout.quarantine(day).mkdir(parents=True, exist_ok=True)
         with ParquetSink(self.layout.quarantine(day) / QUARANTINE_FILE, SCHEMA):
             pass
-        users = pa.table({"user_id": pa.array(ids, pa.string())})
-        scores = users.append_column("score", pa.array([n / 100 for n in range(len(ids))], pa.float32()))
-        scores = scores.append_column("bundle_id", pa.array(["b-1"] * len(ids)).dictionary_encode())
+        ids_alone = pa.table({"user_id": pa.array(ids, pa.string())})
+        users = ids_alone if landed is None else pa.table({"user_id": ids_alone["user_id"], **landed})
+        scores = ids_alone.append_column("score", pa.array([n / 100 for n in range(len(ids))], pa.float32()))
+        taken = (
+            [False] * len(ids) if canary is None else in_share(ids_alone["user_id"], canary["share"], canary["salt"])
+        )
+        for name, values in (("bundle_id", ("b-1", "b-2")), ("route", ("full", "canary"))):
+            scores = scores.append_column(name, pa.array([values[bool(one)] for one in taken]).dictionary_encode())
+        facts = {} if canary is None else {"canary": {**canary, "bundle_id": "b-2", "rows": int(sum(taken))}}
         aside = {"quarantined": 0, "quarantined_keys": KeySet().to_json()}
         raw = self.stage(RAW_USERS, day, {USERS_FILE: users}, {}, **aside)
         dealt = {name: users.take(pa.array(range(n, len(ids), 2), pa.int64())) for n, name in enumerate(SHARDS)}
         shards = self.stage(USER_SHARDS, day, dealt, {RAW_USERS: raw.digest})
         scored = {name: scores.take(pa.array(range(n, len(ids), 2), pa.int64())) for n, name in enumerate(SHARDS)}
-        self.stage(USER_SCORES, day, scored, {USER_SHARDS: shards.digest}, bundle_id="b-1")
+        self.stage(USER_SCORES, day, scored, {USER_SHARDS: shards.digest}, bundle_id="b-1", **facts)
         self.judge(day, result)
 
     def judge(self, day, result) -> None:
@@ -74,8 +83,9 @@ class Days:
             digest = current(self.layout, stage, day).digest
             record(self.layout, day, StageVerdict(stage=stage, digest=digest, outcomes=outcomes))
 
-    def publish(self, day, *, has_lookups=True, online=None, bucket=None) -> None:
-        export = ExportSettings(online=OnlineSettings() if has_lookups else None, bucket=bucket)
+    def publish(self, day, *, has_lookups=True, online=None, bucket=None, columns=()) -> None:
+        lookups = OnlineSettings() if has_lookups else None
+        export = ExportSettings(online=lookups, bucket=bucket, columns=columns)
         publish(self.layout, day, time_zone="UTC", clock=lambda: NOW, export=export, online=online)
 
     def published(self, *days) -> None:

@@ -46,15 +46,14 @@ def flip_last_byte(path):
 
 def test_everything_of_a_published_day_is_right(days, layout, store):
     days.published(DAY)
-    proof = verify_day(layout, DAY, online=store)
-    assert states(proof) == dict.fromkeys(
-        (RAW_USERS, USER_SHARDS, USER_SCORES, "quarantine", "links", "offline", "verdict", "origin", "online"), "right"
-    )
+    proof = verify_day(layout, DAY, time_zone="UTC", online=store)
+    parts = ("quarantine", "links", "offline", "verdict", "origin", "rows", "online")
+    assert states(proof) == {**dict.fromkeys((RAW_USERS, USER_SHARDS, USER_SCORES, *parts), "right"), "columns": "none"}
     assert proof.is_right
 
 
 def test_a_day_that_was_never_run_is_not_right(layout):
-    assert wrong(verify_day(layout, DAY)) == {"day": f"there is nothing of {DAY}; it was never run"}
+    assert wrong(verify_day(layout, DAY, time_zone="UTC")) == {"day": f"there is nothing of {DAY}; it was never run"}
 
 
 @pytest.mark.parametrize("stage", [RAW_USERS, USER_SHARDS, USER_SCORES])
@@ -62,7 +61,7 @@ def test_one_bit_of_any_file_is_found(days, layout, store, stage):
     days.published(DAY)
     path = sorted(layout.stage(stage, DAY).glob("*.parquet"))[-1]
     flip_last_byte(path)
-    told = wrong(verify_day(layout, DAY, online=store))
+    told = wrong(verify_day(layout, DAY, time_zone="UTC", online=store))
     assert f"{path.name} is not the file that its manifest describes" in told[stage]
 
 
@@ -71,7 +70,7 @@ def test_a_file_too_few_and_one_too_many_are_found(days, layout):
     folder = layout.stage(USER_SHARDS, DAY)
     first, last = sorted(folder.glob("*.parquet"))
     last.rename(folder / "other.parquet")
-    told = wrong(verify_day(layout, DAY))[USER_SHARDS]
+    told = wrong(verify_day(layout, DAY, time_zone="UTC"))[USER_SHARDS]
     assert f"{last.name} is gone" in told
     assert "other.parquet is not in its manifest" in told
     assert first.name not in told
@@ -87,30 +86,30 @@ def test_damage_in_the_table_the_quarantine_and_the_records_is_found(days, layou
     footer = read_footer(part)
     with ParquetSink(part, changed.schema, footer=footer) as sink:
         sink.write(changed)
-    assert set(wrong(verify_day(layout, DAY, online=store))) == {"quarantine", "offline"}
+    assert set(wrong(verify_day(layout, DAY, time_zone="UTC", online=store))) == {"quarantine", "offline"}
     order, told = ScoreOrder(), json.loads(footer[FOOTER_KEY])
     order.add(changed["user_id"], changed["score"])
     with ParquetSink(
         part, changed.schema, footer={FOOTER_KEY: json.dumps({**told, "rows_digest": order.digest})}
     ) as sink:
         sink.write(changed)
-    told = wrong(verify_day(layout, DAY, online=store))
+    told = wrong(verify_day(layout, DAY, time_zone="UTC", online=store))
     assert set(told) == {"quarantine", "origin", "online"}
     assert told["origin"] == "the table has other scores than user_scores"
     flip_last_byte(part)
-    assert "offline" in wrong(verify_day(layout, DAY, online=store))
+    assert "offline" in wrong(verify_day(layout, DAY, time_zone="UTC", online=store))
     layout.publish_record(DAY).write_text("{")
     layout.verdict(DAY).write_text("{")
-    assert "cannot be read" in wrong(verify_day(layout, DAY))["offline"]
+    assert "cannot be read" in wrong(verify_day(layout, DAY, time_zone="UTC"))["offline"]
 
 
 def test_a_day_that_vanished_from_the_table_is_wrong_and_a_withdrawn_one_is_not(days, layout, now):
     days.published(DAY)
     layout.offline_part(DAY).rename(layout.root / "away")
-    assert "the table has no such day" in wrong(verify_day(layout, DAY))["offline"]
+    assert "the table has no such day" in wrong(verify_day(layout, DAY, time_zone="UTC"))["offline"]
     (layout.root / "away").rename(layout.offline_part(DAY))
     withdraw(layout, DAY, why="in cents", by="ada", now=now)
-    proof = verify_day(layout, DAY)
+    proof = verify_day(layout, DAY, time_zone="UTC")
     assert proof.is_right
     assert "withdrawn by ada: in cents" in [finding.detail for finding in proof.findings]
 
@@ -118,7 +117,7 @@ def test_a_day_that_vanished_from_the_table_is_wrong_and_a_withdrawn_one_is_not(
 def test_a_day_made_again_and_not_published_is_told_apart_from_what_readers_see(days, layout):
     days.published(DAY)
     days.run(DAY, ["a", "b", "x"])
-    told = wrong(verify_day(layout, DAY))
+    told = wrong(verify_day(layout, DAY, time_zone="UTC"))
     assert "readers see another raw_users, user_shards, user_scores" in told["origin"]
 
 
@@ -126,9 +125,9 @@ def test_a_verdict_that_did_not_pass_is_told(days, layout):
     days.published(DAY)
     text = layout.verdict(DAY).read_text()
     layout.verdict(DAY).write_text(text.replace('"result": "pass"', '"result": "fail"', 1))
-    assert "was changed" in wrong(verify_day(layout, DAY))["verdict"]
+    assert "was changed" in wrong(verify_day(layout, DAY, time_zone="UTC"))["verdict"]
     days.judge(DAY, "fail")
-    assert "is not to be published" in wrong(verify_day(layout, DAY))["verdict"]
+    assert "is not to be published" in wrong(verify_day(layout, DAY, time_zone="UTC"))["verdict"]
 
 
 def test_a_pruned_day_is_right_as_far_as_it_is_there(days, layout, store, now):
@@ -136,7 +135,7 @@ def test_a_pruned_day_is_right_as_far_as_it_is_there(days, layout, store, now):
         days.published(now.date() - dt.timedelta(days=back))
     old = now.date() - dt.timedelta(days=40)
     prune(layout, Retention(), today=now.date(), now=now, busy={})
-    proof = verify_day(layout, old, online=store)
+    proof = verify_day(layout, old, time_zone="UTC", online=store)
     assert proof.is_right
     found = states(proof)
     assert {found[name] for name in (RAW_USERS, USER_SHARDS, USER_SCORES, "quarantine", "origin")} == {"pruned"}
@@ -149,13 +148,13 @@ def test_lookups_that_cannot_be_asked_are_not_called_right(days, layout):
             raise StorageError("it is away", remedy="wait")
 
     days.published(DAY)
-    assert wrong(verify_day(layout, DAY, online=Away())) == {"online": "it is away -> wait"}
+    assert wrong(verify_day(layout, DAY, time_zone="UTC", online=Away())) == {"online": "it is away -> wait"}
 
 
 def test_an_older_day_needs_no_lookups(days, layout, store):
     earlier = DAY - dt.timedelta(days=1)
     days.published(DAY, earlier)
-    proof = verify_day(layout, earlier, online=store)
+    proof = verify_day(layout, earlier, time_zone="UTC", online=store)
     assert proof.is_right
     assert states(proof)["online"] == "none"
 
@@ -164,7 +163,7 @@ def test_a_manifest_of_another_day_is_found(days, layout):
     other = DAY - dt.timedelta(days=1)
     days.published(other, DAY)
     shutil.copy(layout.manifest(RAW_USERS, other), layout.manifest(RAW_USERS, DAY))
-    assert str(other) in wrong(verify_day(layout, DAY))[RAW_USERS]
+    assert str(other) in wrong(verify_day(layout, DAY, time_zone="UTC"))[RAW_USERS]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"garbage" * 700])
@@ -172,7 +171,7 @@ def test_live_lookups_that_are_gone_or_damaged_are_wrong(days, layout, store, co
     days.published(DAY)
     (file,) = (layout.online / "versions").glob("*.sqlite")
     file.unlink() if content is None else file.write_bytes(content)
-    assert "which is damaged or gone" in wrong(verify_day(layout, DAY, online=store))["online"]
+    assert "which is damaged or gone" in wrong(verify_day(layout, DAY, time_zone="UTC", online=store))["online"]
 
 
 def test_lookups_that_serve_nothing_though_the_record_says_done_are_wrong(days, layout, store):
@@ -180,14 +179,17 @@ def test_lookups_that_serve_nothing_though_the_record_says_done_are_wrong(days, 
     (layout.online / "live.json").unlink()
     (file,) = (layout.online / "versions").glob("*.sqlite")
     file.unlink()
-    assert "lookups serve nothing" in wrong(verify_day(layout, DAY, online=store))["online"]
+    assert "lookups serve nothing" in wrong(verify_day(layout, DAY, time_zone="UTC", online=store))["online"]
 
 
 def test_a_second_file_in_the_tables_folder_is_wrong(days, layout, store):
     days.published(DAY)
     part = layout.offline_part(DAY)
     shutil.copy(part, part.with_name("part-00001.parquet"))
-    assert "readers also see part-00001.parquet" in wrong(verify_day(layout, DAY, online=store))["offline"]
+    assert (
+        "readers also see part-00001.parquet"
+        in wrong(verify_day(layout, DAY, time_zone="UTC", online=store))["offline"]
+    )
 
 
 def test_odd_names_beside_the_records_stop_no_look(days, layout, now):

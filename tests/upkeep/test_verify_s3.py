@@ -65,7 +65,7 @@ def published(days, there):
 
 
 def copy_of(layout, bucket) -> tuple[str, str]:
-    proof = verify_day(layout, DAY, bucket=bucket)
+    proof = verify_day(layout, DAY, time_zone="UTC", bucket=bucket)
     (found,) = [one for one in proof.findings if one.part == "s3"]
     assert proof.is_right == (found.state in ("right", "none"))
     return found.state, found.detail
@@ -162,7 +162,7 @@ def test_a_withdrawn_day_that_is_still_there_is_wrong(layout, bucket, there, now
 @pytest.mark.usefixtures("published")
 def test_the_copy_of_a_day_whose_file_here_is_damaged_is_proven_by_the_record(layout, bucket):
     layout.offline_part(DAY).write_bytes(b"damaged")
-    found = {one.part: one.state for one in verify_day(layout, DAY, bucket=bucket).findings}
+    found = {one.part: one.state for one in verify_day(layout, DAY, time_zone="UTC", bucket=bucket).findings}
     assert (found["offline"], found["s3"]) == ("wrong", "right")
 
 
