@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import safetensors.torch
 import torch
@@ -17,7 +19,11 @@ from profile_assets.features.spec import FeatureSettings, FeatureSpec, fit_spec
 from profile_assets.models.bundle import write_bundle
 from profile_assets.models.bundle_files import FILES, SEAL, WEIGHTS, seal
 from profile_assets.models.network import WideAndDeep, build_network
-from profile_assets.models.settings import NetworkSettings
+from profile_assets.models.recipe import Recipe
+from profile_assets.models.settings import NetworkSettings, TrainingSettings
+from profile_assets.users.contract import Column, Contract
+from profile_assets.users.labels import LabelSettings
+from profile_assets.users.source import SourceSettings
 
 Reseal = Callable[[Path, dict[str, bytes]], Path]
 ChangeWeights = Callable[[Path, Callable[[dict[str, Tensor]], object]], Path]
@@ -114,3 +120,37 @@ def change_weights(reseal: Reseal) -> ChangeWeights:
         return reseal(path, {WEIGHTS: safetensors.torch.save(tensors)})
 
     return do
+
+
+@pytest.fixture
+def churn(tmp_path: Path) -> Callable[..., Recipe]:
+    """A recipe whose users and labels of these days lie on the disk: who has a balance tends to leave."""
+
+    def make(*days: dt.date, rows: int, training: TrainingSettings, today: dt.date) -> Recipe:
+        for day in days:
+            _put_churn(tmp_path, day, rows)
+        columns = (Column(name="balance", type=pa.float64()), Column(name="plan", type=pa.string()))
+        return Recipe(
+            source=SourceSettings(path=str(tmp_path / "users"), format="parquet"),
+            contract=Contract(id="id", columns=columns),
+            labels=LabelSettings(
+                path=str(tmp_path / "labels"), format="parquet", key="id", column="left", horizon_days=7
+            ),
+            features=(FeatureSettings(name="balance"), FeatureSettings(name="plan")),
+            network=NetworkSettings(hidden=(8,), embedding_dim=2),
+            training=training,
+            today=today,
+        )
+
+    return make
+
+
+def _put_churn(root: Path, day: dt.date, rows: int) -> None:
+    draws = np.random.default_rng(day.toordinal())
+    ids, balance = [f"u{number}" for number in range(rows)], draws.normal(size=rows)
+    users = pa.table({"id": ids, "balance": balance, "plan": draws.choice(["free", "paid"], rows)})
+    labels = pa.table({"id": ids, "left": (balance + draws.normal(size=rows) > 0).astype("int8")})
+    for name, table in (("users", users), ("labels", labels)):
+        folder = root / name / f"day={day}"
+        folder.mkdir(parents=True)
+        pq.write_table(table, folder / "part-0.parquet")

@@ -3,55 +3,28 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from profile_assets.errors import ProfileError, SourceError
-from profile_assets.features.spec import FeatureSettings
 from profile_assets.models.bundle import load_bundle
 from profile_assets.models.making import make_bundle
 from profile_assets.models.recipe import Recipe
 from profile_assets.models.registry import read_pointer
-from profile_assets.models.settings import NetworkSettings, TrainingSettings
+from profile_assets.models.settings import TrainingSettings
 from profile_assets.storage.layout import Layout
-from profile_assets.users.contract import Column, Contract
-from profile_assets.users.labels import LabelSettings
-from profile_assets.users.source import SourceSettings, find_day
+from profile_assets.users.source import find_day
 
 DAYS = (dt.date(2026, 1, 1), dt.date(2026, 1, 8), dt.date(2026, 1, 20))
 NUM_USERS = 400
 
 
-def write_day(root: Path, day: dt.date) -> None:
-    draws = np.random.default_rng(day.toordinal())
-    ids, balance = [f"u{number}" for number in range(NUM_USERS)], draws.normal(size=NUM_USERS)
-    users = pa.table({"id": ids, "balance": balance, "plan": draws.choice(["free", "paid"], NUM_USERS)})
-    labels = pa.table({"id": ids, "left": (balance + draws.normal(size=NUM_USERS) > 0).astype("int8")})
-    for name, table in (("users", users), ("labels", labels)):
-        folder = root / name / f"day={day}"
-        folder.mkdir(parents=True)
-        pq.write_table(table, folder / "part-0.parquet")
-
-
 @pytest.fixture
-def recipe(tmp_path: Path) -> Recipe:
-    for day in DAYS:
-        write_day(tmp_path, day)
-    return Recipe(
-        source=SourceSettings(path=str(tmp_path / "users"), format="parquet"),
-        contract=Contract(
-            id="id", columns=(Column(name="balance", type=pa.float64()), Column(name="plan", type=pa.string()))
-        ),
-        labels=LabelSettings(path=str(tmp_path / "labels"), format="parquet", key="id", column="left", horizon_days=7),
-        features=(FeatureSettings(name="balance"), FeatureSettings(name="plan")),
-        network=NetworkSettings(hidden=(8,), embedding_dim=2),
-        training=TrainingSettings(first_day=DAYS[0], last_day=DAYS[1], selection_day=DAYS[2], epochs=2),
-        today=dt.date(2026, 2, 1),
-    )
+def recipe(churn: Callable[..., Recipe]) -> Recipe:
+    training = TrainingSettings(first_day=DAYS[0], last_day=DAYS[1], selection_day=DAYS[2], epochs=2)
+    return churn(*DAYS, rows=NUM_USERS, training=training, today=dt.date(2026, 2, 1))
 
 
 @pytest.fixture

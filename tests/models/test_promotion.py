@@ -8,14 +8,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
 from profile_assets.errors import BundleError, GateError
-from profile_assets.features.spec import FeatureSettings
 from profile_assets.models.bundle import load_bundle, write_bundle
 from profile_assets.models.bundle_files import SNAPSHOT, WEIGHTS
 from profile_assets.models.grounds import Grounds, newest_matured_day
@@ -23,45 +20,21 @@ from profile_assets.models.making import make_bundle
 from profile_assets.models.promotion import PromotionLimits, Review, promote, review, roll_back, try_beside
 from profile_assets.models.recipe import Recipe
 from profile_assets.models.registry import history, read_pointer
-from profile_assets.models.settings import NetworkSettings, TrainingSettings
+from profile_assets.models.settings import TrainingSettings
 from profile_assets.storage.layout import Layout
 from profile_assets.users.contract import Column, Contract
-from profile_assets.users.labels import LabelSettings
-from profile_assets.users.source import SourceSettings
 
 TRAINING, SELECTION, LATER = dt.date(2026, 1, 1), dt.date(2026, 1, 20), dt.date(2026, 2, 3)
 LIMITS = PromotionLimits()
 NUM_USERS = 2000
 
 
-def write_day(root: Path, day: dt.date) -> None:
-    draws = np.random.default_rng(day.toordinal())
-    ids, balance = [f"u{number}" for number in range(NUM_USERS)], draws.normal(size=NUM_USERS)
-    users = pa.table({"id": ids, "balance": balance, "plan": draws.choice(["free", "paid"], NUM_USERS)})
-    labels = pa.table({"id": ids, "left": (balance + draws.normal(size=NUM_USERS) > 0).astype("int8")})
-    for name, table in (("users", users), ("labels", labels)):
-        folder = root / name / f"day={day}"
-        folder.mkdir(parents=True)
-        pq.write_table(table, folder / "part-0.parquet")
-
-
 @pytest.fixture
-def recipe(tmp_path: Path) -> Recipe:
-    for day in (TRAINING, SELECTION, LATER):
-        write_day(tmp_path, day)
-    return Recipe(
-        source=SourceSettings(path=str(tmp_path / "users"), format="parquet"),
-        contract=Contract(
-            id="id", columns=(Column(name="balance", type=pa.float64()), Column(name="plan", type=pa.string()))
-        ),
-        labels=LabelSettings(path=str(tmp_path / "labels"), format="parquet", key="id", column="left", horizon_days=7),
-        features=(FeatureSettings(name="balance"), FeatureSettings(name="plan")),
-        network=NetworkSettings(hidden=(8,), embedding_dim=2),
-        training=TrainingSettings(
-            first_day=TRAINING, last_day=TRAINING, selection_day=SELECTION, epochs=3, learning_rate=0.05, batch_rows=256
-        ),
-        today=dt.date(2026, 3, 1),
+def recipe(churn: Callable[..., Recipe]) -> Recipe:
+    training = TrainingSettings(
+        first_day=TRAINING, last_day=TRAINING, selection_day=SELECTION, epochs=3, learning_rate=0.05, batch_rows=256
     )
+    return churn(TRAINING, SELECTION, LATER, rows=NUM_USERS, training=training, today=dt.date(2026, 3, 1))
 
 
 @pytest.fixture
