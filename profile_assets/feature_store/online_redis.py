@@ -24,24 +24,20 @@ import pyarrow as pa
 
 from profile_assets.errors import CorruptError, StorageError
 from profile_assets.feature_store.buckets import (
-    Bucket,
     Record,
     bucket_number,
     deal,
     decode_rows,
     decode_value,
-    fields,
     num_buckets,
     pieces,
 )
+from profile_assets.feature_store.redis_buckets import BUILDING_S, SENTINEL, RedisBuckets
 from profile_assets.feature_store.redis_client import redis_client, redis_errors, require_keeping
 from profile_assets.feature_store.redis_scripts import ADVANCE, FORGET, REPLACE, RETIRE
 from profile_assets.feature_store.versions import Held, Pace, Switch, Version
 
-BUILDING_S = 600
 GRACE_S = 3600  # buckets outlive their meta, so that what has a meta is whole
-SENTINEL = b"\xff"  # no text in UTF-8, so no id
-_KEYS_AT_ONCE = 512
 _TRIES = 10
 
 
@@ -60,6 +56,7 @@ class RedisStore:
         self._client = client
         self._prefix = f"profile_assets:{{{name}}}"
         self._live, self._names = f"{self._prefix}:live", f"{self._prefix}:versions"
+        self._buckets = RedisBuckets(client, self._prefix)
         self._pointer = _Pointer()
         scripts = (ADVANCE, REPLACE, RETIRE, FORGET)
         self._advance, self._replace, self._retire, self._forget = map(client.register_script, scripts)
@@ -72,16 +69,16 @@ class RedisStore:
         with redis_errors():
             require_keeping(self._client)
             # A sweep takes a name for left over unless somebody is seen to be at it.
-            self._client.set(self._key(version.id, "building"), "1", ex=BUILDING_S)
+            self._client.set(self._buckets.key(version.id, "building"), "1", ex=BUILDING_S)
             self._client.hset(self._names, version.id, str(count))
-            self._lay_out(version, count)
+            self._buckets.lay_out(version, count)
             for buckets in deal(rows, count):
                 for piece in pieces(buckets, pace.piece_rows):
-                    pace.loaded(self._load(version, piece))
+                    pace.loaded(self._buckets.load(version, piece))
             with self._client.pipeline() as pipe:
                 pipe.hset(self._names, version.id, str(count))
-                pipe.set(self._key(version.id, "meta"), json.dumps(version.to_json()))
-                pipe.delete(self._key(version.id, "building"))
+                pipe.set(self._buckets.key(version.id, "meta"), json.dumps(version.to_json()))
+                pipe.delete(self._buckets.key(version.id, "building"))
                 pipe.execute()
 
     def held(self) -> list[Held]:
@@ -89,8 +86,8 @@ class RedisStore:
             names = [name.decode() for name in self._client.hkeys(self._names)]
             with self._client.pipeline() as pipe:
                 for name in names:
-                    pipe.get(self._key(name, "meta"))
-                    pipe.ttl(self._key(name, "meta"))
+                    pipe.get(self._buckets.key(name, "meta"))
+                    pipe.ttl(self._buckets.key(name, "meta"))
                 answers = pipe.execute()
         now = dt.datetime.now(dt.UTC)
         return [
@@ -104,14 +101,9 @@ class RedisStore:
             return self._remember(self._client.get(self._live)).version
 
     def scan(self, version: Version) -> Iterator[pa.RecordBatch]:
-        for keys in self._bucket_keys(version.id, num_buckets(version.rows)):
-            with redis_errors(), self._client.pipeline(transaction=False) as pipe:
-                for key in keys:
-                    pipe.hgetall(key)
-                buckets = pipe.execute()
-            for bucket in buckets:
-                if bucket.pop(SENTINEL, None) is None:
-                    raise self._lost(version)
+        for buckets in self._buckets.scan(version):
+            if any(bucket.pop(SENTINEL, None) is None for bucket in buckets):
+                raise self._lost(version)
             ids = pa.array([user for bucket in buckets for user in bucket], pa.binary()).cast(pa.string())
             yield decode_rows(ids, b"".join(value for bucket in buckets for value in bucket.values()))
 
@@ -141,8 +133,8 @@ class RedisStore:
         arguments = [json.dumps(version.to_json()), version.day.isoformat()]
         for _ in range(_TRIES):
             with redis_errors():
-                self._keep(version)
-                happened, live = self._advance(keys=[self._live, self._key(version.id, "meta")], args=arguments)
+                self._buckets.keep(version)
+                happened, live = self._advance(keys=[self._live, self._buckets.key(version.id, "meta")], args=arguments)
             before = _version(live) if live else None
             if happened == b"newer":
                 return Switch(before=before, after=before)
@@ -152,11 +144,11 @@ class RedisStore:
         raise StorageError(f"{version.id} is retired again and again", remedy="publish that day again")
 
     def replace(self, seen: Version, to: Version | None) -> bool:
-        meta = self._key((to or seen).id, "meta")
+        meta = self._buckets.key((to or seen).id, "meta")
         for _ in range(_TRIES):
             with redis_errors():
                 if to is not None:
-                    self._keep(to)
+                    self._buckets.keep(to)
                 value = "" if to is None else json.dumps(to.to_json())
                 happened = self._replace(keys=[self._live, meta], args=[seen.id, value])
             if happened in (b"done", b"changed"):
@@ -165,16 +157,16 @@ class RedisStore:
         raise StorageError(f"{(to or seen).id} is retired again and again", remedy="try again")
 
     def retire(self, version: Version, keep_s: int) -> None:
-        fixed, lifetimes = [self._live, self._key(version.id, "meta")], [version.id, keep_s, keep_s + GRACE_S]
+        fixed, lifetimes = [self._live, self._buckets.key(version.id, "meta")], [version.id, keep_s, keep_s + GRACE_S]
         with redis_errors():
             if self._retire(keys=fixed, args=lifetimes):
-                for keys in self._bucket_keys(version.id, num_buckets(version.rows)):
+                for keys in self._buckets.keys(version.id, num_buckets(version.rows)):
                     if not self._retire(keys=[*fixed, *keys], args=lifetimes):
                         return
 
     def remove(self, version: Version) -> None:
         with redis_errors():
-            if self._forget(keys=[self._live, self._key(version.id, "meta")], args=[version.id]):
+            if self._forget(keys=[self._live, self._buckets.key(version.id, "meta")], args=[version.id]):
                 self._clear(version.id, num_buckets(version.rows))
 
     def sweep(self) -> None:
@@ -182,26 +174,10 @@ class RedisStore:
         with redis_errors():
             for name, count in self._client.hgetall(self._names).items():
                 version_id = name.decode()
-                if not self._client.exists(self._key(version_id, "meta"), self._key(version_id, "building")):
+                if not self._client.exists(
+                    self._buckets.key(version_id, "meta"), self._buckets.key(version_id, "building")
+                ):
                     self._clear(version_id, int(count))
-
-    def _lay_out(self, version: Version, count: int) -> None:
-        """Every bucket, without a user yet."""
-        for keys in self._bucket_keys(version.id, count):
-            with self._client.pipeline(transaction=False) as pipe:
-                pipe.set(self._key(version.id, "building"), "1", ex=BUILDING_S)
-                for key in keys:
-                    pipe.hset(key, SENTINEL, b"")
-                pipe.execute()
-
-    def _load(self, version: Version, piece: Sequence[Bucket]) -> int:
-        with self._client.pipeline(transaction=False) as pipe:
-            # Each piece says anew that somebody is at it; first, so that a sweep never takes it for left over.
-            pipe.set(self._key(version.id, "building"), "1", ex=BUILDING_S)
-            for bucket in piece:
-                pipe.execute_command("HSET", self._key(version.id, bucket.number), *fields(bucket))
-            pipe.execute()
-        return sum(len(bucket.lengths) for bucket in piece)
 
     def _remember(self, text: bytes | None) -> _Pointer:
         """The pointer, parsed only when it is another one."""
@@ -221,8 +197,8 @@ class RedisStore:
             wanted[bucket_number(user.encode(), count)].append(user)
         with redis_errors(), self._client.pipeline(transaction=False) as pipe:
             for number, users in wanted.items():
-                pipe.hmget(self._key(version.id, number), [*users, SENTINEL])
-            pipe.exists(self._key(version.id, "meta"))
+                pipe.hmget(self._buckets.key(version.id, number), [*users, SENTINEL])
+            pipe.exists(self._buckets.key(version.id, "meta"))
             pipe.get(self._live)
             *answers, is_there, pointer = pipe.execute()
         if None in (answer.pop() for answer in answers):
@@ -230,38 +206,12 @@ class RedisStore:
         pairs = zip((user for users in wanted.values() for user in users), (v for a in answers for v in a), strict=True)
         return bool(is_there), {user: decode_value(value) for user, value in pairs if value is not None}, pointer
 
-    def _keep(self, version: Version) -> None:
-        """Take the lifetimes away. Once the meta has none no bucket gets one, so the buckets come after it, each time:
-        whoever took the meta's away may not have come to them. They also come before it where it has one: who dies in
-        between leaves no meta that outlives its buckets.
-        """
-        if self._client.ttl(self._key(version.id, "meta")) >= 0:
-            self._persist_buckets(version)
-        self._client.persist(self._key(version.id, "meta"))
-        self._persist_buckets(version)
-
-    def _persist_buckets(self, version: Version) -> None:
-        for keys in self._bucket_keys(version.id, num_buckets(version.rows)):
-            with self._client.pipeline(transaction=False) as pipe:
-                for key in keys:
-                    pipe.persist(key)
-                pipe.execute()
-
     def _clear(self, version_id: str, count: int) -> None:
-        for keys in self._bucket_keys(version_id, count):
-            self._client.unlink(*keys)
-        self._client.unlink(self._key(version_id, "building"))
+        self._buckets.clear(version_id, count)
         self._client.hdel(self._names, version_id)
-
-    def _bucket_keys(self, version_id: str, count: int) -> Iterator[list[str]]:
-        for start in range(0, count, _KEYS_AT_ONCE):
-            yield [self._key(version_id, number) for number in range(start, min(start + _KEYS_AT_ONCE, count))]
 
     def _lost(self, version: Version) -> CorruptError:
         return CorruptError(f"{self.where()} lost a bucket of {version.id}", remedy=f"publish {version.day} again")
-
-    def _key(self, version_id: str, what: str | int) -> str:
-        return f"{self._prefix}:{version_id}:{what}"
 
 
 def connect(name: str, url: str, *, timeout_s: float = 10.0, retries: int = 3) -> RedisStore:
