@@ -21,7 +21,7 @@ from profile_assets.users.source import SourceFile
 from profile_assets.users.source_settings import SourceSettings
 
 DAY = dt.date(2026, 1, 5)
-ROWS = 20_000
+ROWS = 5_000
 CONTRACT = Contract(
     id="user_id",
     columns=tuple(Column(name=f"whole_{n}", type=pa.int64()) for n in range(8)),
@@ -37,7 +37,7 @@ def users(width: int = 9) -> pa.Table:
 
 def write(table: pa.Table, path: Path) -> None:
     if path.suffix == ".parquet":
-        pq.write_table(table, path, compression="zstd", compression_level=19)
+        pq.write_table(table, path, compression="zstd")
     elif path.suffix == ".json":
         path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
     else:
