@@ -26,7 +26,7 @@ GOING_ON = (
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 )
-_HOST_CHARACTERS = 30
+_HOST_CHARACTERS = 20  # the whole tag is then no longer than the 63 that some systems allow
 _DIGITS = 8
 
 
@@ -40,8 +40,8 @@ def days_in_progress(instance: dg.DagsterInstance) -> dict[dt.date, str]:
 
 
 def this_process() -> str:
-    """This process as no other process was or will be: number, when it began, and the machine."""
-    return f"{os.getpid()}-{_began(os.getpid())}-{_host()}"
+    """This process as no other process was or will be: number, when it began, and where such numbers count."""
+    return f"{os.getpid()}-{_began(os.getpid())}-{_boot()}-{_numbers()}-{_host()}"
 
 
 def tag_of(run_id: str) -> dict[str, str]:
@@ -65,10 +65,15 @@ def is_dead(run: dg.DagsterRun) -> bool:
 
 
 def is_gone(process: str) -> bool:
-    """Whether a process that `this_process` named has ended. One of another machine is not known to have."""
-    pid, _, rest = process.partition("-")
-    began, _, host = rest.partition("-")
-    return host == _host() and pid.isdigit() and _began(int(pid)) != began
+    """Whether a process that `this_process` named has ended. One of another machine is not known to have, nor one of
+    another container of this machine, which may well go by the same name.
+    """
+    pid, began, boot, numbers, host = [*process.split("-", 4), "", "", "", ""][:5]
+    if host != _host() or not pid.isdigit():
+        return False
+    if boot != _boot():
+        return True  # the machine has been started again since
+    return numbers == _numbers() and _began(int(pid)) != began
 
 
 def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -96,6 +101,20 @@ def dead(run: dg.DagsterRun) -> str:
 
 def _host() -> str:
     return platform.node()[:_HOST_CHARACTERS] or "unnamed"
+
+
+def _boot() -> str:
+    """Some digits of what the system calls its run since it was started; "" where it has no name for it."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:4]
+    return ""
+
+
+def _numbers() -> str:
+    """Among which processes a number means this one: each container may count its own. "" where there is no telling."""
+    with contextlib.suppress(OSError):
+        return f"{Path('/proc/self/ns/pid').stat().st_ino:x}"
+    return ""
 
 
 def _began(pid: int) -> str:

@@ -193,12 +193,22 @@ def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return world.deployment.layout.models
 
 
+@pytest.fixture(scope="session")
+def new_small_world(small_bundle: Path) -> Callable[[Path], SmallWorld]:
+    """Makes a small world with a model and no days yet."""
+
+    def make(root: Path) -> SmallWorld:
+        world = _small_world(root)
+        shutil.copytree(small_bundle, world.deployment.layout.models)
+        return world
+
+    return make
+
+
 @pytest.fixture
-def small_world(small_bundle: Path, tmp_path: Path) -> SmallWorld:
+def small_world(new_small_world: Callable[[Path], SmallWorld], tmp_path: Path) -> SmallWorld:
     """A small world with a model and no days yet."""
-    world = _small_world(tmp_path)
-    shutil.copytree(small_bundle, world.deployment.layout.models)
-    return world
+    return new_small_world(tmp_path)
 
 
 def _small_world(root: Path) -> SmallWorld:
@@ -211,6 +221,22 @@ def _small_world(root: Path) -> SmallWorld:
 
 # --- a real server: `dagster dev`, asked over GraphQL ---
 
+LAUNCH_RUN = """
+mutation LaunchRun($params: ExecutionParams!) {
+  launchRun(executionParams: $params) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+  }
+}
+"""
+POOL = """
+query Pool($name: String!) {
+  instance { concurrencyLimit(concurrencyKey: $name) {
+    claimedSlots { runId } pendingSteps { runId assignedTimestamp }
+  } }
+}
+"""
 LAUNCH = """
 mutation Launch($params: LaunchBackfillParams!) {
   launchPartitionBackfill(backfillParams: $params) {
@@ -254,8 +280,13 @@ def wait_for(what: str, ask: Callable[[], Any], timeout_s: float = 600.0) -> Any
 class Ui:
     """A running `dagster dev`."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, group: int) -> None:
         self.address = f"http://127.0.0.1:{port}"
+        self.group = group
+
+    def kill(self) -> None:
+        """End it at once, and all that it started, runs included: as when the machine goes down."""
+        os.killpg(self.group, signal.SIGKILL)
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
         body = json.dumps({"query": query, "variables": variables}).encode()
@@ -264,6 +295,27 @@ class Ui:
             value = json.load(answer)
         assert "errors" not in value, value
         return value["data"]
+
+    def launch(self, job: str, day: dt.date, **tags: str) -> str:
+        """Launch a job for a day, as its page does; gives the run's id."""
+        selector = {"repositoryLocationName": "profile_assets", "repositoryName": "__repository__", "jobName": job}
+        given = {"dagster/partition": str(day), **tags}
+        metadata = {"tags": [{"key": key, "value": value} for key, value in given.items()]}
+        params = {"selector": selector, "runConfigData": {}, "mode": "default", "executionMetadata": metadata}
+        answer = self.ask(LAUNCH_RUN, params=params)["launchRun"]
+        assert answer["__typename"] == "LaunchRunSuccess", answer
+        return str(answer["run"]["runId"])
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        """One run, as `runs` has it."""
+        (found,) = (run for run in self.runs() if run["runId"] == run_id)
+        return found
+
+    def pool(self, name: str) -> tuple[list[str], list[str]]:
+        """The runs that hold a place in a pool, and those that wait for one."""
+        limit = self.ask(POOL, name=name)["instance"]["concurrencyLimit"]
+        waits = [step["runId"] for step in limit["pendingSteps"] if not step["assignedTimestamp"]]
+        return [slot["runId"] for slot in limit["claimedSlots"]], waits
 
     def backfill(self, profile: str, names: Sequence[str], days: Sequence[dt.date]) -> str:
         """Launch the assets of those names for those days; gives the backfill's id."""
@@ -328,42 +380,53 @@ def free_port() -> int:
 
 def stop(server: subprocess.Popen[bytes]) -> None:
     """End the server and what it started: asked first, then by force, so that nothing outlives the test."""
-    os.killpg(server.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):  # it may be dead already
+        os.killpg(server.pid, signal.SIGTERM)
         server.wait(timeout=60)
     with contextlib.suppress(ProcessLookupError):  # a code server may hang over its own end, long after its parent's
         os.killpg(server.pid, signal.SIGKILL)
     server.wait()
 
 
+class Servers(contextlib.ExitStack):
+    """Starts `dagster dev` as a user does; what it started ends with it."""
+
+    def start(self, home: Path, *, instance: str = "dagster.yaml", more: str = "", **environment: str) -> Ui:
+        """In a folder with the repository's workspace.yaml, and a dagster.yaml of the repository's with `more`."""
+        (home / "dagster.yaml").write_text((ROOT / instance).read_text() + more)
+        shutil.copy(ROOT / "workspace.yaml", home / "workspace.yaml")
+        (home / "data").mkdir(exist_ok=True)
+        port, log = free_port(), self.enter_context((home / "dev.log").open("a"))
+        server = subprocess.Popen(
+            [sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(port)],
+            cwd=home,
+            env={**os.environ, "PROFILE_DATA": str(home), **environment},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # A suite that runs in the background ignores SIGINT, and so would what `dagster dev` stops by it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        self.callback(stop, server)
+        ui = Ui(port, server.pid)
+
+        def is_up() -> Any:
+            assert server.poll() is None, f"dagster dev ended:\n{(home / 'dev.log').read_text()[-3000:]}"
+            return ui.is_up()
+
+        wait_for("dagster dev", is_up)
+        return ui
+
+
 @pytest.fixture
 def dagster_dev() -> Iterator[Callable[..., Ui]]:
-    """Starts `dagster dev` as a user does, in a folder with a dagster.yaml and the repository's workspace.yaml."""
-    with contextlib.ExitStack() as running:
+    """Starts a `dagster dev` of the test's own."""
+    with Servers() as servers:
+        yield servers.start
 
-        def start(home: Path, *, instance: str = "dagster.yaml", more: str = "", **environment: str) -> Ui:
-            (home / "dagster.yaml").write_text((ROOT / instance).read_text() + more)
-            shutil.copy(ROOT / "workspace.yaml", home / "workspace.yaml")
-            (home / "data").mkdir(exist_ok=True)
-            port, log = free_port(), running.enter_context((home / "dev.log").open("w"))
-            server = subprocess.Popen(
-                [sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(port)],
-                cwd=home,
-                env={**os.environ, "PROFILE_DATA": str(home), **environment},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                # A suite that runs in the background ignores SIGINT, and so would what `dagster dev` stops by it.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            )
-            running.callback(stop, server)
-            ui = Ui(port)
 
-            def is_up() -> Any:
-                assert server.poll() is None, f"dagster dev ended:\n{(home / 'dev.log').read_text()[-3000:]}"
-                return ui.is_up()
-
-            wait_for("dagster dev", is_up)
-            return ui
-
-        yield start
+@pytest.fixture(scope="module")
+def dagster_dev_for_all() -> Iterator[Servers]:
+    """The same for the tests of a file: `start` one, `close` to end them."""
+    with Servers() as servers:
+        yield servers

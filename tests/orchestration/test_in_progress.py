@@ -54,11 +54,15 @@ def dead_process() -> str:
 def test_a_process_is_known_by_more_than_its_number():
     mine = this_process()
     assert not is_gone(mine)
-    pid, began, host = mine.split("-", 2)
-    assert is_gone(f"{pid}-{int(began) + 1}-{host}")  # the number was given away again
-    assert not is_gone(f"999999999-{began}-another machine")
-    assert is_gone(f"999999999-{began}-{host}")
+    pid, began, boot, numbers, host = mine.split("-", 4)
+    assert is_gone(f"{pid}-{int(began) + 1}-{boot}-{numbers}-{host}")  # the number was given away again
+    assert is_gone(f"999999999-{began}-{boot}-{numbers}-{host}")
+    assert is_gone(f"{pid}-{began}-another-{numbers}-{host}")  # the machine was started again
+    assert not is_gone(f"999999999-{began}-{boot}-{numbers}-another machine")
+    assert not is_gone(f"999999999-{began}-{boot}-of another container-{host}")
+    assert not is_gone("4711-in an older form")
     assert is_gone(dead_process())
+    assert len(f"00000000-{mine}") <= 63
 
 
 def test_a_process_that_ended_and_is_not_waited_for_is_gone():
