@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 6
+ROUNDS = 4
 OPENS = """
 import os, sys
 from profile_assets.orchestration.instance import open_instance
