@@ -147,6 +147,7 @@ def _title(worst: Problem, days: Sequence[dt.date]) -> str:
         "quarantine": f"many rows of {told} were set aside",
         "not_reconciled": f"{told} is not what scoring it in full gives",
         "drift": f"{worst.topic.removeprefix('drift ')} warns on {told}",
+        **({"unjudged": f"it cannot be told whether {told} is {place}"} if place else {}),
     }.get(worst.kind, f"{worst.kind.replace('_', ' ')}, {told}")
 
 

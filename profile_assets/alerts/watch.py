@@ -25,6 +25,8 @@ from profile_assets.alerts.problems import Problem, differing, set_aside, stale_
 from profile_assets.alerts.settings import AlertSettings, Channel, open_channels
 from profile_assets.alerts.wire import Answer, send
 from profile_assets.errors import ProfileAssetsError
+from profile_assets.feature_store.live import ask
+from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.quality.freshness import DueRule, Judgement, judge_freshness
 from profile_assets.storage.days import zone
 from profile_assets.storage.layout import Layout
@@ -40,7 +42,7 @@ class Watch:
     layout: Layout
     rule: DueRule
     source: SourceSettings
-    has_lookups: bool
+    online: OnlineSettings | None = None
     has_copy: bool = False
     settings: AlertSettings
 
@@ -55,8 +57,9 @@ class Watch:
         return "" if url is None else f"{url.rstrip('/')}/assets/{self.name}/published_scores"
 
     def judge(self, now: dt.datetime) -> Judgement:
-        has = {"has_lookups": self.has_lookups, "has_copy": self.has_copy}
-        return judge_freshness(self.layout, self.rule, now, **has, source=self.source)
+        """The store of lookups is asked each time: what lies there may be lost while every record stands."""
+        live = None if self.online is None else ask(self.layout, self.online)
+        return judge_freshness(self.layout, self.rule, now, live=live, has_copy=self.has_copy, source=self.source)
 
 
 @dataclass(frozen=True, kw_only=True)

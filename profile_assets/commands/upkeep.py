@@ -16,7 +16,9 @@ from profile_assets.feature_store.versions import OnlineStore
 from profile_assets.models.choosing import is_later
 from profile_assets.profile import Deployment, open_deployment
 from profile_assets.quality.freshness import due_at
+from profile_assets.quality.standing import standing
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
+from profile_assets.storage.published import Live
 from profile_assets.upkeep.days import DayState, StageState, day_states
 from profile_assets.upkeep.findings import FAULTS
 from profile_assets.upkeep.prune import Pruning
@@ -37,7 +39,8 @@ def status(days: int, *, as_json: bool) -> None:
     deployment = open_deployment()
     newest = deployment.today() - ONE_DAY
     first = max(deployment.profile.start_day, newest - (days - 1) * ONE_DAY)
-    states = day_states(deployment.layout, [first + n * ONE_DAY for n in range((newest - first).days + 1)])
+    stands = standing(deployment.layout, _live(deployment))
+    states = day_states(deployment.layout, [first + n * ONE_DAY for n in range((newest - first).days + 1)], stands)
     later = {one.day for one in states if _is_later(deployment, one)}
     if as_json:
         told = [{**one.to_json(), "model_did_not_exist_yet": one.day in later} for one in states]
@@ -53,6 +56,9 @@ def status(days: int, *, as_json: bool) -> None:
     for state in states:
         table.add_row(*_cells(state, now)[: len(table.columns)])
     console.print(table)
+    if stands.trouble:
+        again = f"; profile-assets publish {stands.recorded}" if stands.is_served_known else ""
+        console.print(f"lookups: {stands.trouble}{again}", markup=False)
     for state in states:
         held = [f"locked: {what} by {who}" for what, who in state.locks.items() if not is_wide]
         for line in [*_remarks(state), *held, *([_LATER] if state.day in later else [])]:
@@ -115,7 +121,7 @@ def _stage_cell(stage: StageState) -> str:
 
 
 def _target_cell(state: str) -> str:
-    colour = {"done": "green", "pending": "yellow", "damaged": "red"}.get(state)
+    colour = {"done": "green", "pending": "yellow", "damaged": "red", "lost": "red", "unknown": "red"}.get(state)
     return _plain(state) if colour is None else f"[{colour}]{state}[/]"
 
 
@@ -174,6 +180,14 @@ def _online(deployment: Deployment) -> OnlineStore | None:
     from profile_assets.feature_store.online import open_online
 
     return open_online(deployment.layout, deployment.export.online)
+
+
+def _live(deployment: Deployment) -> Live | None:
+    if deployment.export.online is None:
+        return None
+    from profile_assets.feature_store.live import ask
+
+    return ask(deployment.layout, deployment.export.online)
 
 
 def _bucket(deployment: Deployment) -> Bucket | None:

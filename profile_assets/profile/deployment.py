@@ -150,7 +150,7 @@ class Deployment:
             layout=self.layout,
             rule=self.due_rule,
             source=self.source,
-            has_lookups=self.export.online is not None,
+            online=self.export.online,
             has_copy=self.export.bucket is not None,
             settings=AlertSettings(**fields),
         )

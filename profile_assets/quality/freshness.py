@@ -2,8 +2,8 @@
 
 A day is due at its end + the schedule's hour + a grace, on the wall clock of the profile's zone. The table is stale
 while any due day is not published under a verdict that passed or was released: a later day, or a backfill of another,
-does not hide it. Lookups serve one day, and are stale while a due day is newer. `judge_freshness` is the one judgement
-that the asset check, the alerts and the command share.
+does not hide it. Lookups serve one day, and are stale while a due day is newer; what they serve is what their store
+says. `judge_freshness` is the one judgement that the asset check, the alerts and the command share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from profile_assets.errors import ProfileAssetsError
 from profile_assets.quality.standing import Standing, standing
 from profile_assets.storage.days import as_utc, wall_clock, zone
 from profile_assets.storage.layout import Layout
-from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE, Live
 from profile_assets.users.source import SourceSettings
 from profile_assets.users.taking import sighted
 
@@ -25,7 +25,8 @@ ONE_DAY = dt.timedelta(days=1)
 SOURCES_LOOKED_AT = 7
 """The newest missing days whose source is looked at: older ones do not start by themselves."""
 
-State = Literal["fresh", "stale", "not_started"]
+State = Literal["fresh", "stale", "not_started", "unknown"]
+"""`unknown`: it cannot be told, which is no pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +102,14 @@ class Judgement:
 
     @property
     def state(self) -> State:
-        """Stale where any target is."""
-        return "stale" if any(one.state == "stale" for one in self.targets.values()) else self.table.state
+        """Stale where any target is; else unknown where any is."""
+        found = {one.state for one in self.targets.values()}
+        worst: tuple[State, ...] = ("stale", "unknown")
+        return next((state for state in worst if state in found), self.table.state)
+
+    @property
+    def is_alarming(self) -> bool:
+        return self.state not in ("fresh", "not_started")
 
     @property
     def missing(self) -> tuple[dt.date, ...]:
@@ -115,14 +122,17 @@ def judge_freshness(
     rule: DueRule,
     now: dt.datetime,
     *,
-    has_lookups: bool,
+    live: Live | None,
     has_copy: bool = False,
     source: SourceSettings | None = None,
 ) -> Judgement:
-    """The freshness of what is on disk at `now`, an aware moment; with `source`, also why days are missing upstream."""
-    stands = standing(layout)
+    """The freshness of what is on disk at `now`, an aware moment; with `source`, also why days are missing upstream.
+
+    `live` is what the store of lookups said just now; None for a profile without lookups.
+    """
+    stands = standing(layout, live)
     table = freshness(now, rule, stands.days)
-    lookups = _lookups(now, rule, stands.served) if has_lookups else None
+    lookups = None if live is None else _lookups(now, rule, stands)
     late = {} if source is None else _late(source, table.missing[-SOURCES_LOOKED_AT:], stands.days_in_table, now)
     # A day that was published before the profile named a bucket was never meant for it.
     copied = [day for day in stands.days if day not in stands.pending[BUCKET]]
@@ -130,11 +140,12 @@ def judge_freshness(
     return Judgement(table=table, lookups=lookups, copy=copy, standing=stands, late=late)
 
 
-def _lookups(now: dt.datetime, rule: DueRule, served: dt.date | None) -> Freshness:
+def _lookups(now: dt.datetime, rule: DueRule, stands: Standing) -> Freshness:
     """Lookups serve one day: every due day up to it is as good as there, and every newer one is missing."""
-    due = freshness(now, rule, [])
+    due, served = freshness(now, rule, []), stands.served
     missing = tuple(day for day in due.missing if served is None or day > served)
-    state: State = due.state if due.state == "not_started" else "stale" if missing else "fresh"
+    state: State = "stale" if missing else "fresh" if stands.is_served_known else "unknown"
+    state = due.state if due.state == "not_started" else state
     return Freshness(state=state, newest_due=due.newest_due, newest_published=served, missing=missing)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from profile_assets.errors import ProfileAssetsError
+from profile_assets.quality.standing import Standing
 from profile_assets.storage.holders import Holder, holder
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.pruned import pruned_at
@@ -20,7 +21,6 @@ from profile_assets.storage.published import (
     ONLINE,
     PublishRecord,
     TargetState,
-    published_days,
     read_record,
 )
 from profile_assets.storage.stages import current
@@ -47,7 +47,8 @@ class DayState:
     """One day. `verdict` is "passed", "stopped", "damaged" or "none"; `stopped_by` names the checks.
 
     `offline`, `online` and `copy` (on S3) are states of the publish record, "damaged" or "none"; `published_at` in
-    UTC; `withdrawn` is the reason; `locks` maps what is locked to its holder.
+    UTC; `online` is "lost" where the store of lookups does not have what the record says, "unknown" where it cannot be
+    asked. `withdrawn` is the reason; `locks` maps what is locked to its holder.
     """
 
     day: dt.date
@@ -91,14 +92,14 @@ class DayState:
         }
 
 
-def day_states(layout: Layout, days: Iterable[dt.date]) -> list[DayState]:
-    """The states of some days, in their order."""
-    seen = frozenset(published_days(layout))
+def day_states(layout: Layout, days: Iterable[dt.date], stands: Standing) -> list[DayState]:
+    """The states of some days, in their order; `stands` is how those of the table stand."""
     withdrawn = _readable(lambda: withdrawn_days(layout)) or {}
-    return [_day_state(layout, day, is_seen=day in seen, withdrawn=withdrawn.get(day)) for day in days]
+    return [_day_state(layout, day, stands, withdrawn=withdrawn.get(day)) for day in days]
 
 
-def _day_state(layout: Layout, day: dt.date, *, is_seen: bool, withdrawn: str | None) -> DayState:
+def _day_state(layout: Layout, day: dt.date, stands: Standing, *, withdrawn: str | None) -> DayState:
+    is_seen = day in stands.days_in_table
     record, is_record_damaged = _read(lambda: read_record(layout, day))
     verdict, is_verdict_damaged = _read(lambda: read_verdict(layout, day))
     scores = _readable(lambda: current(layout, USER_SCORES, day))
@@ -112,13 +113,22 @@ def _day_state(layout: Layout, day: dt.date, *, is_seen: bool, withdrawn: str | 
         stopped_by=tuple(stopping),
         released=() if verdict is None else tuple(_released(verdict)),
         offline="damaged" if is_record_damaged else _offline(record, is_seen=is_seen),
-        online="damaged" if is_record_damaged else "none" if online is None else online.state,
+        online="damaged" if is_record_damaged else _online(stands, day, online),
         online_note="" if online is None else online.note,
         copy="damaged" if is_record_damaged else "none" if copy is None else copy.state,
         published_at=None if record is None or OFFLINE not in record.targets else record.published_at,
         withdrawn=withdrawn,
         locks={what: found for what in LOCKS if (found := holder(layout.day_lock(what, day))) is not None},
     )
+
+
+def _online(stands: Standing, day: dt.date, target: TargetState | None) -> str:
+    """What the record says, unless the store of lookups knows better."""
+    if target is not None and target.state == "done" and day == stands.recorded and stands.trouble:
+        return "lost" if stands.is_served_known else "unknown"
+    if target is None:
+        return "done" if day == stands.served and day in stands.days_in_table else "none"
+    return target.state
 
 
 def _stage_state(layout: Layout, stage: str, day: dt.date) -> StageState:

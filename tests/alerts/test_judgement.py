@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from dataclasses import replace
 
 import pytest
 
+from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.storage.outcomes import Outcome, Release
 from profile_assets.storage.published import read_record
 from profile_assets.storage.verdicts import Verdict, write_verdict
@@ -67,6 +69,59 @@ def test_a_rolled_back_day_leaves_the_lookups_stale(days, judged):
     days.publish(FIRST, online="done")
     days.publish(FIRST + ONE_DAY, online="pending", note="rolled back to 2026-03-01")
     assert judged(2).lookups.missing == (FIRST + ONE_DAY,)
+
+
+def test_lookups_that_were_lost_are_stale_whatever_the_records_say(days, judged):
+    days.publish(FIRST, online="done")
+    shutil.rmtree(days.layout.online)
+    found = judged()
+    assert (found.table.state, found.lookups.state, found.state) == ("fresh", "stale", "stale")
+    assert found.lookups.newest_published is None
+    assert "nothing is live" in found.standing.trouble
+    assert f"the records say that {FIRST} is" in found.standing.trouble
+
+
+def test_a_pointer_whose_file_is_gone_serves_nothing(days, judged):
+    days.publish(FIRST, online="done")
+    (path,) = days.layout.online.rglob("*.sqlite")
+    path.unlink()
+    found = judged()
+    assert (found.state, found.lookups.missing) == ("stale", (FIRST,))
+    assert "is gone" in found.standing.trouble
+
+
+def test_lookups_put_back_from_an_older_copy_lack_the_newer_day(days, judged, tmp_path):
+    days.publish(FIRST, online="done")
+    shutil.copytree(days.layout.online, tmp_path / "saved")
+    days.publish(FIRST + ONE_DAY, online="done")
+    shutil.rmtree(days.layout.online)
+    shutil.copytree(tmp_path / "saved", days.layout.online)
+    found = judged(2)
+    assert (found.lookups.state, found.lookups.missing) == ("stale", (FIRST + ONE_DAY,))
+    assert f"serves {FIRST}" in found.standing.trouble
+
+
+def test_an_earlier_publication_of_the_day_is_not_the_day(days, judged):
+    days.publish(FIRST, online="done")
+    days.publish(FIRST, online="pending", at=dt.datetime(2026, 4, 2, tzinfo=dt.UTC))
+    assert judged().lookups.missing == (FIRST,)
+
+
+def test_what_the_store_serves_needs_no_record(days, judged):
+    days.publish(FIRST, online="done")
+    days.layout.publish_record(FIRST).unlink()
+    found = judged()
+    assert (found.state, found.lookups.newest_published, found.standing.trouble) == ("fresh", FIRST, "")
+
+
+def test_a_store_that_cannot_be_reached_is_no_pass_and_spoils_nothing_of_the_table(days, judged, monkeypatch):
+    monkeypatch.setenv("NOBODY_THERE", "redis://127.0.0.1:1/0")
+    days.publish(FIRST, online="done")
+    for url_env, why in (("NOBODY_THERE", "Redis cannot be used"), ("NOT_SET", "NOT_SET is not set")):
+        found = judged(online=OnlineSettings(store="redis", url_env=url_env))
+        assert (found.table.state, found.lookups.state, found.state) == ("fresh", "unknown", "unknown")
+        assert found.is_alarming
+        assert why in found.standing.trouble
 
 
 @pytest.mark.parametrize("failed", ["fail", "not_evaluated"])

@@ -5,10 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import shutil
 
 import pytest
 
+from profile_assets.feature_store.live import ask
+from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.feature_store.withdraw import withdraw
+from profile_assets.quality.standing import standing
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.holders import holder
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
@@ -20,7 +24,7 @@ DAY = dt.date(2026, 2, 27)
 
 
 def state(layout, day=DAY):
-    (found,) = day_states(layout, [day])
+    (found,) = day_states(layout, [day], standing(layout, ask(layout, OnlineSettings())))
     return found
 
 
@@ -66,6 +70,20 @@ def test_a_table_that_lost_a_day_is_damage(days, layout):
     days.published(DAY)
     layout.offline_part(DAY).unlink()
     assert state(layout).offline == "damaged"
+
+
+def test_lookups_that_are_lost_are_not_called_done(days, layout, ago):
+    days.published(ago(2), ago(1))
+    shutil.rmtree(layout.online)
+    assert state(layout, ago(1)).online == "lost"
+    assert state(layout, ago(2)).online == "done"  # it was replaced long ago
+
+
+def test_lookups_that_cannot_be_asked_are_not_called_done(days, layout):
+    days.published(DAY)
+    away = ask(layout, OnlineSettings(store="redis", url_env="NOT_SET"))
+    (found,) = day_states(layout, [DAY], standing(layout, away))
+    assert (found.offline, found.online) == ("done", "unknown")
 
 
 def test_who_holds_a_lock_is_told_and_nobody_who_does_not(layout):

@@ -13,6 +13,7 @@ import pytest
 from profile_assets.errors import StorageError
 from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.withdraw import withdraw
+from profile_assets.quality.standing import standing
 from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.parquet import ParquetSink, read_footer
 from profile_assets.storage.published import FOOTER_KEY
@@ -197,5 +198,5 @@ def test_odd_names_beside_the_records_stop_no_look(days, layout, now):
     withdraw(layout, DAY, why="wrong", by="ada", now=now)
     shutil.copy(layout.withdrawal(DAY), layout.withdrawals / f"{DAY}-old.json")
     shutil.copy(layout.withdrawal(DAY), layout.withdrawals / "2026-02-31.json")
-    (state,) = day_states(layout, [DAY])
+    (state,) = day_states(layout, [DAY], standing(layout))
     assert state.withdrawn == "wrong"
