@@ -30,6 +30,7 @@ from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.quality.freshness import DueRule, Judgement, judge_freshness
 from profile_assets.storage.days import zone
 from profile_assets.storage.layout import Layout
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 from profile_assets.users.source import SourceSettings
 
 UNJUDGED = "unjudged"
@@ -49,6 +50,11 @@ class Watch:
     @property
     def name(self) -> str:
         return self.layout.name
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets that the profile has, by the names that publish records have for them."""
+        return (OFFLINE, *([ONLINE] if self.online else []), *([BUCKET] if self.has_copy else []))
 
     @property
     def link(self) -> str:

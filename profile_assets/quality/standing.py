@@ -36,10 +36,10 @@ Stamp = tuple[int, int, int] | str
 class Standing:
     """`days` of the table that count, oldest first; `unproven` are days in the table that do not, with the reason.
 
-    `recorded` is the newest day that is online by its record, `served` the newest one that lookups serve by their store;
-    by the records where that was not asked, or could not be (`is_served_known`). `trouble`: what the store does not serve
-    of what the records say, and why. `pending` are, by target, the days of the table that wait for it, each with the
-    moment since which that is so and the note of the record; for the lookups, those newer than `served`.
+    `recorded` is the newest day that is online by its record, `served` the newest one that lookups serve by their
+    store; by the records where that was not asked, or could not be (`is_served_known`). `trouble`: what the store does
+    not serve of what the records say, and why. `pending` are, by target, the days of the table that wait for it, each
+    with the moment since which that is so and the note of the record; for the lookups, those newer than `served`.
     """
 
     days: tuple[dt.date, ...]
