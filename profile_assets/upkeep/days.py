@@ -26,17 +26,20 @@ from profile_assets.storage.published import (
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
 from profile_assets.storage.withdrawals import withdrawn_days
+from profile_assets.upkeep.rerun import rerun_of
 
 SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
 LOCKS = (*SOURCES, "publish", "verdict")
 
-Presence = Literal["there", "staged", "pruned", "damaged", "none"]
+Presence = Literal["there", "staged", "pruned", "damaged", "gone", "none"]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageState:
-    """One stage of a day: `staged` where data waits for a mended check or a rerun; rows as far as they are known."""
+    """One stage of a day: `staged` where data waits for a mended check or a rerun, `gone` where it was published and is
+    not there, though nobody pruned it; rows as far as they are known.
+    """
 
     presence: Presence
     rows: int | None = None
@@ -48,7 +51,8 @@ class DayState:
 
     `offline`, `online` and `copy` (on S3) are states of the publish record, "damaged" or "none"; `published_at` in
     UTC; `online` is "lost" where the store of lookups does not have what the record says, "unknown" where it cannot be
-    asked. `withdrawn` is the reason; `locks` maps what is locked to its holder.
+    asked. `withdrawn` is the reason; `not_counted` is why freshness does not count a day of the table. `is_rerun`: the
+    verdict is that of a later run, which published nothing. `locks` maps what is locked to its holder.
     """
 
     day: dt.date
@@ -63,6 +67,9 @@ class DayState:
     copy: str
     published_at: dt.datetime | None
     withdrawn: str | None
+    not_counted: str | None
+    is_rerun: bool
+    has_record: bool
     locks: Mapping[str, Holder]
 
     @property
@@ -87,6 +94,9 @@ class DayState:
             BUCKET: self.copy,
             "published_at": None if self.published_at is None else self.published_at.isoformat(),
             "withdrawn": self.withdrawn,
+            "not_counted": self.not_counted,
+            "is_rerun": self.is_rerun,
+            "has_record": self.has_record,
             "pending": list(self.pending),
             "locks": locks,
         }
@@ -107,7 +117,7 @@ def _day_state(layout: Layout, day: dt.date, stands: Standing, *, withdrawn: str
     online, copy = (None if record is None else record.targets.get(target) for target in (ONLINE, BUCKET))
     return DayState(
         day=day,
-        stages={stage: _stage_state(layout, stage, day) for stage in SOURCES},
+        stages={stage: _stage_state(layout, stage, day, is_published=is_seen) for stage in SOURCES},
         bundle_id=record.bundle_id if record is not None else None if scores is None else scores.facts.get("bundle_id"),
         verdict="damaged" if is_verdict_damaged else _verdict(verdict, stopping),
         stopped_by=tuple(stopping),
@@ -118,6 +128,9 @@ def _day_state(layout: Layout, day: dt.date, stands: Standing, *, withdrawn: str
         copy="damaged" if is_record_damaged else "none" if copy is None else copy.state,
         published_at=None if record is None or OFFLINE not in record.targets else record.published_at,
         withdrawn=withdrawn,
+        not_counted=stands.unproven.get(day),
+        is_rerun=is_seen and _readable(lambda: rerun_of(layout, day)) is not None,
+        has_record=record is not None or is_record_damaged,
         locks={what: found for what in LOCKS if (found := holder(layout.day_lock(what, day))) is not None},
     )
 
@@ -131,7 +144,7 @@ def _online(stands: Standing, day: dt.date, target: TargetState | None) -> str:
     return target.state
 
 
-def _stage_state(layout: Layout, stage: str, day: dt.date) -> StageState:
+def _stage_state(layout: Layout, stage: str, day: dt.date, *, is_published: bool) -> StageState:
     manifest, is_damaged = _read(lambda: current(layout, stage, day))
     if is_damaged:
         return StageState(presence="damaged")
@@ -139,7 +152,7 @@ def _stage_state(layout: Layout, stage: str, day: dt.date) -> StageState:
         removed, _ = _read(lambda: pruned_at(layout.stage(stage, day)))
         return StageState(presence="there" if removed is None else "pruned", rows=manifest.rows)
     is_staged = layout.staging(stage, day).exists()
-    return StageState(presence="staged" if is_staged else "none")
+    return StageState(presence="staged" if is_staged else "gone" if is_published else "none")
 
 
 def _verdict(verdict: Verdict | None, stopping: list[str]) -> str:
