@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +18,7 @@ from profile_assets.feature_store.withdraw import withdraw
 from profile_assets.quality.standing import standing
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.holders import holder
-from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
+from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.upkeep.days import day_states
 from profile_assets.upkeep.prune import prune
 from profile_assets.upkeep.settings import Retention
@@ -99,3 +102,42 @@ def test_who_holds_a_lock_is_told_and_nobody_who_does_not(layout):
     with locked(path, what="it"):
         path.write_text("999999999\n")
         assert str(holder(path)) == "process 999999999 (not on this machine)"
+
+
+@pytest.fixture
+def as_a_reader():
+    """Be somebody who may only read, whoever runs the tests; the locks are where that one comes to."""
+    with tempfile.TemporaryDirectory() as folder:
+        open_to_all = Layout(root=Path(folder), name="risk")
+        Path(folder).chmod(0o755)
+        with locked(open_to_all.day_lock(USER_SCORES, DAY), what="it"):
+            pass
+        yield open_to_all
+
+
+@contextlib.contextmanager
+def only_reading(path, mode):
+    was_root = os.geteuid() == 0
+    path.chmod(mode)
+    if was_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if was_root:
+            os.seteuid(0)
+
+
+def test_a_lock_is_looked_at_by_somebody_who_may_only_read_it(as_a_reader):
+    path = as_a_reader.day_lock(USER_SCORES, DAY)
+    with only_reading(path, 0o444):
+        assert holder(path) is None
+    with locked(path, what="it"), only_reading(path, 0o444):
+        assert holder(path).pid == os.getpid()
+
+
+def test_a_lock_that_cannot_even_be_read_is_called_unknown(as_a_reader):
+    path = as_a_reader.day_lock(USER_SCORES, DAY)
+    with only_reading(path, 0o000):
+        assert str(holder(path)) == "unknown: the lock cannot be looked at"
+    path.chmod(0o644)
