@@ -165,6 +165,7 @@ def _publish_table(
     if seen is not None:
         known = roll_forward(layout, seen.record)
         if _is_pruned_since(layout, day, seen.record):
+            require_passed(read_verdict(layout, day) or Verdict(day=day, stages={}), seen.record.sources)
             return Seen(record=known, part=seen.part)
     manifests = {stage: require(layout, stage, day) for stage in SOURCES}
     sources = {stage: manifest.digest for stage, manifest in manifests.items()}
