@@ -99,15 +99,16 @@ def lookup(user: str, day: dt.date | None) -> dict[str, Any]:
     """One user as plain values, `state` among them: by the lookups where the profile has them, else from the table."""
     deployment = open_deployment()
     layout, export = deployment.layout, deployment.export
-    if read.newest_day(layout) is None:
-        raise DataError(f"nothing of {layout.name} is published", remedy="publish a day first")
     if day is not None or export.online is None:
         found = read.lookup(layout, user, day)
         return {"user_id": user, "state": "missing"} if found is None else {"state": "found", **found}
     from profile_assets.feature_store.lookups import lookup as look_up
     from profile_assets.feature_store.online import open_online
 
-    answer = look_up(open_online(layout, export.online), [user], now=_now())[user]
+    store = open_online(layout, export.online)
+    if read.newest_day(layout) is None and store.live() is None:  # the store may outlive the table
+        raise DataError(f"nothing of {layout.name} is published", remedy="publish a day first")
+    answer = look_up(store, [user], now=_now())[user]
     return {name: value for name, value in dataclasses.asdict(answer).items() if value is not None}
 
 
