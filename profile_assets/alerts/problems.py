@@ -20,6 +20,8 @@ from profile_assets.storage.records import read_json
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
 
+START = "start_day"
+
 PLACES = {OFFLINE: "published", ONLINE: "online", BUCKET: "on S3"}
 """What a day is once its target has it."""
 
@@ -55,6 +57,20 @@ def stale_days(layout: Layout, rule: DueRule, judged: Judgement) -> Iterator[Pro
             since=local(due_at(day, rule), rule.time_zone),
             remedy=remedy,
             is_chained=True,
+        )
+
+
+def late_start(rule: DueRule, judged: Judgement, now: dt.datetime) -> Iterator[Problem]:
+    """A first day in the future, while days are published: it keeps every other alarm quiet."""
+    if judged.beyond:
+        yield Problem(
+            topic=START,
+            kind="unjudged",
+            severity="error",
+            day=max(judged.standing.days_in_table),
+            reason=judged.beyond,
+            since=local(now, rule.time_zone),
+            remedy="correct start_day in the profile, and restart what loaded it",
         )
 
 

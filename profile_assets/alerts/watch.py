@@ -21,7 +21,15 @@ from profile_assets.alerts.episodes import beginning, ending, episodes_of, step
 from profile_assets.alerts.heartbeat import beat
 from profile_assets.alerts.metrics import write_metrics
 from profile_assets.alerts.morning import all_well
-from profile_assets.alerts.problems import Problem, differing, set_aside, stale_days, waiting_targets, warned_checks
+from profile_assets.alerts.problems import (
+    Problem,
+    differing,
+    late_start,
+    set_aside,
+    stale_days,
+    waiting_targets,
+    warned_checks,
+)
 from profile_assets.alerts.settings import AlertSettings, Channel, open_channels
 from profile_assets.alerts.wire import Answer, send
 from profile_assets.errors import ProfileAssetsError
@@ -127,6 +135,7 @@ def _problems(watch: Watch, judged: Judgement, now: dt.datetime) -> list[Problem
     layout, rule, settings = watch.layout, watch.rule, watch.settings
     looks: list[Callable[[], Iterator[Problem]]] = [
         lambda: stale_days(layout, rule, judged),
+        lambda: late_start(rule, judged, now),
         lambda: waiting_targets(rule, judged, now, patience_s=settings.pending_minutes * 60),
         lambda: set_aside(layout, rule, now, limit=settings.max_quarantine_rate),
         lambda: warned_checks(layout, rule, judged, now),

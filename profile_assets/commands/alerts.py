@@ -35,6 +35,8 @@ def _lines(judged: Judgement) -> Iterator[str]:
     for target, one in judged.targets.items():
         missing = f", {len(one.missing)} due days missing from {one.missing[0]} on" if one.missing else ""
         yield f"  {target}: {one.state}, newest {one.newest_published}{missing}"
+    if judged.beyond:
+        yield f"  {judged.beyond}; correct start_day in the profile"
     if judged.standing.trouble:
         yield f"  {judged.standing.trouble}"
     for day, why in judged.standing.unproven.items():

@@ -119,6 +119,10 @@ def _wanted(
 ) -> tuple[list[dt.date], dict[dt.date, str]]:
     """The days to run, and those that count and lack something beside the table, with what that is."""
     start, newest = deployment.profile.start_day, deployment.today() - ONE_DAY
+    if start > newest:
+        raise ProfileError(
+            f"no day can be run yet: the profile's start_day is {start}", remedy="correct start_day, or wait for it"
+        )
     if first < start or last > newest or first > last:
         raise ProfileError(f"{first} to {last} is not within {start} to {newest}", remedy="choose days in that range")
     days = [first + n * ONE_DAY for n in range((last - first).days + 1)]

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from profile_assets.models.choosing import is_later
 from profile_assets.profile import Deployment, open_deployment
-from profile_assets.quality.freshness import due_at
+from profile_assets.quality.freshness import due_at, starts_beyond
 from profile_assets.quality.standing import Standing, standing
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.published import Live
@@ -40,6 +40,9 @@ def status(days: int, *, as_json: bool) -> None:
         return
     is_wide = console.width >= WIDE
     _print_table(deployment, states, is_wide=is_wide)
+    beyond = starts_beyond(deployment.due_rule, dt.datetime.now(dt.UTC), stands.days_in_table)
+    if beyond:
+        console.print(f"{beyond}; correct start_day in the profile", markup=False)
     if stands.trouble:
         again = f"; profile-assets publish {max(stands.days_in_table)}" if stands.is_served_known else ""
         console.print(f"lookups: {stands.trouble}{again}", markup=False)
@@ -63,8 +66,7 @@ def _print_table(deployment: Deployment, states: list[DayState], *, is_wide: boo
         table.box, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, (0, 1, 0, 0)
     for column in COLUMNS if is_wide else COLUMNS[:NARROW]:
         width = len("2026-01-05") if column == "day" else None
-        side = "right" if column in _NUMBERS else "left"
-        table.add_column(column, justify=side, no_wrap=True, min_width=width)
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", no_wrap=True, min_width=width)
     for state in states:
         table.add_row(*_cells(state, now, is_wide=is_wide)[: len(table.columns)])
     console.print(table)

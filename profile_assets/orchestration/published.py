@@ -53,6 +53,8 @@ def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
 
 def sentence(state: Judgement) -> str:
     """The state in words."""
+    if state.beyond:
+        return f"{state.state}: {state.beyond}"
     if state.state == "not_started":
         return "not started: no day is due yet"
     table = state.table

@@ -179,6 +179,7 @@ class Deployment:
             hour=schedule.hour + schedule.minute / 60,
             grace_hours=schedule.grace_hours,
             start_day=schedule.live_from or self.profile.start_day,
+            first_day=self.profile.start_day,
         )
 
     def _sql(self, table: Source | Labels) -> SqlSettings | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from profile_assets.errors import ProfileAssetsError
@@ -31,12 +31,16 @@ State = Literal["fresh", "stale", "not_started", "unknown"]
 
 @dataclass(frozen=True, kw_only=True)
 class DueRule:
-    """When days are due: `hour` of the day after, plus `grace_hours`, in `time_zone`; from `start_day` on."""
+    """When days are due: `hour` of the day after, plus `grace_hours`, in `time_zone`; from `start_day` on.
+
+    `first_day` is the first one that is scored at all, `start_day` unless days before that are history.
+    """
 
     time_zone: str
     hour: float
     grace_hours: float
     start_day: dt.date
+    first_day: dt.date | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +89,8 @@ class Judgement:
     """Freshness of each target: the table, and the lookups and the table's copy on S3 where the profile has them.
 
     `late` are missing days of the table that have no source yet, with what each waits for; the other two fields of
-    `standing` say which days the table has and why some of them do not count.
+    `standing` say which days the table has and why some of them do not count. `beyond`: the first day is to
+    come, though days are published, so that nothing would be told.
     """
 
     table: Freshness
@@ -93,6 +98,7 @@ class Judgement:
     copy: Freshness | None = None
     standing: Standing
     late: Mapping[dt.date, str] = field(default_factory=dict)
+    beyond: str = ""
 
     @property
     def targets(self) -> Mapping[str, Freshness]:
@@ -132,12 +138,27 @@ def judge_freshness(
     """
     stands = standing(layout, live)
     table = freshness(now, rule, stands.days)
+    beyond = starts_beyond(rule, now, stands.days_in_table)
+    if beyond:
+        table = replace(table, state="unknown")
     lookups = None if live is None else _lookups(now, rule, stands)
     late = {} if source is None else _late(source, table.missing[-SOURCES_LOOKED_AT:], stands.days_in_table, now)
     # A day that was published before the profile named a bucket was never meant for it.
     copied = [day for day in stands.days if day not in stands.pending[BUCKET]]
     copy = freshness(now, rule, copied) if has_copy else None
-    return Judgement(table=table, lookups=lookups, copy=copy, standing=stands, late=late)
+    return Judgement(table=table, lookups=lookups, copy=copy, standing=stands, late=late, beyond=beyond)
+
+
+def starts_beyond(rule: DueRule, now: dt.datetime, published: Collection[dt.date]) -> str:
+    """What is wrong where the first day is still to come and days before it are published; empty where nothing is."""
+    first, today = rule.first_day or rule.start_day, as_utc(now).astimezone(zone(rule.time_zone)).date()
+    before = [day for day in published if day < first]
+    if first <= today or not before:
+        return ""
+    return (
+        f"start_day {first} is still to come, and days before it are published up to {max(before)}: "
+        "until then no day is due, and none can be missed"
+    )
 
 
 def _lookups(now: dt.datetime, rule: DueRule, stands: Standing) -> Freshness:

@@ -65,7 +65,8 @@ def _table(layout: Layout, day: dt.date, published: list[tuple[PublishRecord, Pa
     if part is None and (record is None or withdrawal is not None):
         return "none", "" if withdrawal is None else f"withdrawn by {withdrawal.by}: {withdrawal.why}"
     if part is None:
-        return "wrong", "its record says that it is published, and the table has no such day"
+        mends = f"`profile-assets backfill {day} {day}` mends it"
+        return "wrong", f"its record says that it is published, and the table has no such day; {mends}"
     told = footer_record(part, day)
     audit(part, told)
     published.append((told, part))

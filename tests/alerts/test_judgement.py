@@ -16,6 +16,7 @@ from profile_assets.storage.withdrawals import Withdrawal, write_withdrawal
 
 FIRST = dt.date(2026, 3, 1)
 ONE_DAY = dt.timedelta(days=1)
+START_BEYOND = dt.date(2062, 3, 1)
 FAILED = Outcome(check="null_rates", result="fail", observed=0.2, limit=0.1, detail="balance")
 
 
@@ -28,6 +29,17 @@ def judged(watch, at):
 def test_before_the_first_day_is_due_nothing_has_started(watch, at):
     found = watch(has_lookups=True).judge(at(FIRST + ONE_DAY, 3.9))
     assert (found.state, found.missing, found.late) == ("not_started", (), {})
+
+
+def test_a_first_day_to_come_before_which_days_are_published_is_no_start_but_a_mistake(days, watch, at):
+    days.publish(FIRST, online="done")
+    for start, state in ((START_BEYOND, "unknown"), (FIRST + 9 * ONE_DAY, "unknown"), (FIRST + ONE_DAY, "not_started")):
+        watching = watch(has_lookups=True)
+        found = replace(watching, rule=replace(watching.rule, start_day=start)).judge(at(FIRST + ONE_DAY, 5))
+        assert (found.state, found.is_alarming) == (state, state == "unknown"), start
+        assert ("start_day" in found.beyond) == found.is_alarming
+    history = replace(watching.rule, start_day=START_BEYOND, first_day=FIRST)  # wanted so: the days before are history
+    assert replace(watching, rule=history).judge(at(FIRST + ONE_DAY, 5)).state == "not_started"
 
 
 def test_a_published_day_is_fresh_in_each_target(days, judged):

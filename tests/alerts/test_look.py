@@ -172,6 +172,17 @@ def test_a_due_day_that_is_not_online_is_stale_there_and_a_missing_one_is_told_o
     ]
 
 
+def test_a_first_day_in_the_future_is_told_once_and_so_is_its_correction(days, watch, at, told, endpoint):
+    days.publish(FIRST, online="done")
+    right = watch(has_lookups=True)
+    wrong = replace(right, rule=replace(right.rule, start_day=dt.date(2062, 3, 1)))
+    now = at(FIRST + ONE_DAY, 5)
+    assert told(wrong, now) == ["[ERROR] risk: no day is due, for start_day is still to come"]
+    assert "days before it are published up to 2026-03-01" in endpoint.received[-1]["message"]
+    assert told(wrong, now + MINUTE) == []
+    assert told(right, now + 2 * MINUTE) == ["[RECOVERED] risk: start_day is corrected, or has come"]
+
+
 def test_lookups_that_are_lost_are_told_once_with_the_true_reason_and_once_that_they_are_back(
     days, watch, at, told, endpoint
 ):

@@ -80,6 +80,17 @@ def test_a_narrower_terminal_keeps_the_day(status):
     assert sum(line.strip().startswith(str(YESTERDAY)) for line in status(50)) == 1
 
 
+def test_days_published_before_a_first_day_to_come_are_shown_and_the_mistake_is_named(status, tmp_path):
+    layout = Layout(root=tmp_path, name="risk")
+    put_stage(layout, RAW_USERS, YESTERDAY, 3000)
+    part = layout.offline_part(YESTERDAY)
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"PAR1")
+    lines = status(200, start=dt.date(2999, 1, 1))
+    assert any(line.strip(" │").startswith(str(YESTERDAY)) for line in lines)
+    assert any(line.startswith("start_day 2999-01-01 is still to come") for line in lines)
+
+
 def test_where_there_is_room_numbers_and_bundles_are_whole(status, tmp_path):
     put_stage(Layout(root=tmp_path, name="risk"), RAW_USERS, YESTERDAY, 123_456_789)
     assert any("123,456,789" in line and "*" not in line for line in status(200))
