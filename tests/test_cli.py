@@ -176,6 +176,23 @@ def test_freshness_before_the_first_due_day_is_no_alarm(tmp_path):
     assert (done.returncode, done.stdout.split(":")[0]) == (0, "not_started")
 
 
+def test_a_first_day_in_the_future_is_named_where_days_are_published_or_are_to_be(tmp_path):
+    profile = tmp_path / "risk.toml"
+    profile.write_text(STALE.replace("2026-01-05", "2999-01-05"))
+    here = {"PROFILE_DATA": str(tmp_path), "PROFILE_CONFIG": str(profile)}
+    done = run("backfill", "2026-01-05", "2026-01-06", **here)
+    assert (done.returncode, "start_day is 2999-01-05" in done.stderr) == (1, True)
+    assert run("check", **here).stderr == ""
+    part = tmp_path / "risk" / "feature_store" / "offline" / "ds=2026-01-05" / "part-00000.parquet"
+    part.parent.mkdir(parents=True)
+    part.touch()
+    done = run("check", **here)
+    assert done.returncode == 0
+    assert "warning: start_day 2999-01-05 is still to come" in done.stderr
+    done = run("freshness", **here)
+    assert (done.returncode, done.stdout.split(":")[0]) == (1, "unknown")
+
+
 def test_alert_test_says_of_each_channel_what_came_back_and_no_secret(tmp_path):
     profile = tmp_path / "risk.toml"
     profile.write_text(STALE)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profile_assets.alerts.alert import Alert, days_in_words, lines_of
-from profile_assets.alerts.problems import PLACES, Problem
+from profile_assets.alerts.problems import PLACES, START, Problem
 from profile_assets.alerts.settings import SEVERITIES, Kind, Severity
 from profile_assets.storage.layout import RECONCILE
 from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
@@ -147,6 +147,8 @@ def _title(worst: Problem, days: Sequence[dt.date]) -> str:
         "quarantine": f"many rows of {told} were set aside",
         "not_reconciled": f"{told} is not what scoring it in full gives",
         "drift": f"{worst.topic.removeprefix('drift ')} warns on {told}",
+        **({"unjudged": f"it cannot be told whether {told} is {place}"} if place else {}),
+        **({"unjudged": "no day is due, for start_day is still to come"} if worst.topic == START else {}),
     }.get(worst.kind, f"{worst.kind.replace('_', ' ')}, {told}")
 
 
@@ -175,5 +177,6 @@ def _over(worst: Episode, days: Sequence[dt.date]) -> str:
         BUCKET: f"{told} {'is' if is_one else 'are'} on S3",
         RECONCILE: f"{told} was published again or withdrawn, or the newest day reconciled",
         "quarantine": "few rows are set aside again",
+        START: "start_day is corrected, or has come",
         "unjudged": "freshness can be judged again",
     }.get(worst.topic, f"{worst.topic.removeprefix('drift ')} no longer warns")

@@ -62,7 +62,8 @@ def _freshness(rule: DueRule, judged: Judgement) -> Iterator[Sample]:
         yield Sample(name="newest_due_day_timestamp_seconds", value=end, help="End of the newest day that is due.")
     for target, one in judged.targets.items():
         where = {"target": target}
-        yield Sample(name="stale", value=one.state == "stale", help="1 while a due day is missing.", labels=where)
+        is_stale, told = one.state in ("stale", "unknown"), "1 while a due day is missing, or that cannot be told."
+        yield Sample(name="stale", value=is_stale, help=told, labels=where)
         yield Sample(name="missing_days", value=len(one.missing), help="Due days that are missing.", labels=where)
         if one.newest_published is not None:
             end = day_end(one.newest_published, rule.time_zone).timestamp()

@@ -20,6 +20,8 @@ from profile_assets.storage.records import read_json
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
 
+START = "start_day"
+
 PLACES = {OFFLINE: "published", ONLINE: "online", BUCKET: "on S3"}
 """What a day is once its target has it."""
 
@@ -55,6 +57,20 @@ def stale_days(layout: Layout, rule: DueRule, judged: Judgement) -> Iterator[Pro
             since=local(due_at(day, rule), rule.time_zone),
             remedy=remedy,
             is_chained=True,
+        )
+
+
+def late_start(rule: DueRule, judged: Judgement, now: dt.datetime) -> Iterator[Problem]:
+    """A first day in the future, while days are published: it keeps every other alarm quiet."""
+    if judged.beyond:
+        yield Problem(
+            topic=START,
+            kind="unjudged",
+            severity="error",
+            day=max(judged.standing.days_in_table),
+            reason=judged.beyond,
+            since=local(now, rule.time_zone),
+            remedy="correct start_day in the profile, and restart what loaded it",
         )
 
 
@@ -110,18 +126,41 @@ def gate_remedy(day: dt.date, stopped: Sequence[Outcome]) -> str:
 def waiting_targets(rule: DueRule, judged: Judgement, now: dt.datetime, *, patience_s: float) -> Iterator[Problem]:
     """Days that the table has and another target does not: once they are due, or have waited for long.
 
-    What the table lacks, the others lack with it, and that is told of the table alone.
+    What the table lacks, the others lack with it, and that is told of the table alone. Lookups that are lost, or cannot
+    be asked, are one problem, whatever days that makes late.
     """
+    yield from _lost_lookups(rule, judged, now)
     in_table = frozenset(judged.standing.days)
     for target, one in judged.targets.items():
         if target == OFFLINE:
             continue
         pending = judged.standing.pending[target]
-        due = {day for day in one.missing if day in in_table}
+        is_told = target == ONLINE and judged.standing.trouble
+        due = {day for day in one.missing if day in in_table and not (is_told and day not in pending)}
         for day in sorted(due | set(pending)):
             at, note = pending.get(day, (due_at(day, rule), ""))
             if day in due or (now - at).total_seconds() >= patience_s:
                 yield _waiting(rule, target, day, at, note, is_due=day in due)
+
+
+def _lost_lookups(rule: DueRule, judged: Judgement, now: dt.datetime) -> Iterator[Problem]:
+    stands = judged.standing
+    newest = max(stands.days_in_table, default=None)
+    if judged.lookups is None or not stands.trouble or newest is None:
+        return
+    is_late = bool(judged.lookups.missing) or not stands.is_served_known
+    again = f"`profile-assets publish {newest}`"
+    yield Problem(
+        topic=ONLINE,
+        kind="unjudged" if not stands.is_served_known else "stale" if is_late else "pending_target",
+        severity="error" if is_late else "warning",
+        day=newest,
+        reason=stands.trouble,
+        since=local(now, rule.time_zone),
+        remedy=f"{again} brings it back"
+        if stands.is_served_known
+        else f"see that the store can be reached, then {again}",
+    )
 
 
 def _waiting(rule: DueRule, target: str, day: dt.date, at: dt.datetime, note: str, *, is_due: bool) -> Problem:

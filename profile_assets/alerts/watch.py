@@ -21,13 +21,24 @@ from profile_assets.alerts.episodes import beginning, ending, episodes_of, step
 from profile_assets.alerts.heartbeat import beat
 from profile_assets.alerts.metrics import write_metrics
 from profile_assets.alerts.morning import all_well
-from profile_assets.alerts.problems import Problem, differing, set_aside, stale_days, waiting_targets, warned_checks
+from profile_assets.alerts.problems import (
+    Problem,
+    differing,
+    late_start,
+    set_aside,
+    stale_days,
+    waiting_targets,
+    warned_checks,
+)
 from profile_assets.alerts.settings import AlertSettings, Channel, open_channels
 from profile_assets.alerts.wire import Answer, send
 from profile_assets.errors import ProfileAssetsError
+from profile_assets.feature_store.live import ask
+from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.quality.freshness import DueRule, Judgement, judge_freshness
 from profile_assets.storage.days import zone
 from profile_assets.storage.layout import Layout
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
 from profile_assets.users.source import SourceSettings
 
 UNJUDGED = "unjudged"
@@ -40,7 +51,7 @@ class Watch:
     layout: Layout
     rule: DueRule
     source: SourceSettings
-    has_lookups: bool
+    online: OnlineSettings | None = None
     has_copy: bool = False
     settings: AlertSettings
 
@@ -49,14 +60,20 @@ class Watch:
         return self.layout.name
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets that the profile has, by the names that publish records have for them."""
+        return (OFFLINE, *([ONLINE] if self.online else []), *([BUCKET] if self.has_copy else []))
+
+    @property
     def link(self) -> str:
         """Where the published table stands in the UI."""
         url = self.settings.ui_url
         return "" if url is None else f"{url.rstrip('/')}/assets/{self.name}/published_scores"
 
     def judge(self, now: dt.datetime) -> Judgement:
-        has = {"has_lookups": self.has_lookups, "has_copy": self.has_copy}
-        return judge_freshness(self.layout, self.rule, now, **has, source=self.source)
+        """The store of lookups is asked each time: what lies there may be lost while every record stands."""
+        live = None if self.online is None else ask(self.layout, self.online)
+        return judge_freshness(self.layout, self.rule, now, live=live, has_copy=self.has_copy, source=self.source)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +135,7 @@ def _problems(watch: Watch, judged: Judgement, now: dt.datetime) -> list[Problem
     layout, rule, settings = watch.layout, watch.rule, watch.settings
     looks: list[Callable[[], Iterator[Problem]]] = [
         lambda: stale_days(layout, rule, judged),
+        lambda: late_start(rule, judged, now),
         lambda: waiting_targets(rule, judged, now, patience_s=settings.pending_minutes * 60),
         lambda: set_aside(layout, rule, now, limit=settings.max_quarantine_rate),
         lambda: warned_checks(layout, rule, judged, now),

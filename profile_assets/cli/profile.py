@@ -25,6 +25,12 @@ def check(
 
         check_suite(suite)
     typer.echo(f"{profile.name}: well formed; {len(profile.contract.columns)} columns, data under {deployment.where}")
+    from profile_assets.quality.freshness import starts_beyond
+    from profile_assets.storage.published import published_days
+
+    beyond = starts_beyond(deployment.due_rule, dt.datetime.now(dt.UTC), published_days(deployment.layout))
+    if beyond:
+        typer.echo(f"warning: {beyond}", err=True)
 
 
 @app.command()

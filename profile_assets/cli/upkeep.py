@@ -18,9 +18,9 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Each day and stage: rows, bundle, verdict, age, what readers see, what is pending, who holds a lock."""
-    from profile_assets.commands import upkeep
+    from profile_assets.commands.status import status as show
 
-    upkeep.status(days, as_json=as_json)
+    show(days, as_json=as_json)
 
 
 @app.command()

@@ -21,11 +21,11 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def freshness() -> int:
-    """Say how fresh each target is and name the oldest missing day; 1 where any is stale, else 0."""
+    """Say how fresh each target is and name the oldest missing day; 1 where any is stale or cannot be told, else 0."""
     judged = open_deployment().watch.judge(_now())
     for line in _lines(judged):
         print(line)
-    return 1 if judged.state == "stale" else 0
+    return 1 if judged.is_alarming else 0
 
 
 def _lines(judged: Judgement) -> Iterator[str]:
@@ -35,6 +35,10 @@ def _lines(judged: Judgement) -> Iterator[str]:
     for target, one in judged.targets.items():
         missing = f", {len(one.missing)} due days missing from {one.missing[0]} on" if one.missing else ""
         yield f"  {target}: {one.state}, newest {one.newest_published}{missing}"
+    if judged.beyond:
+        yield f"  {judged.beyond}; correct start_day in the profile"
+    if judged.standing.trouble:
+        yield f"  {judged.standing.trouble}"
     for day, why in judged.standing.unproven.items():
         yield f"  {day} does not count: it {why}"
     for day, why in judged.late.items():

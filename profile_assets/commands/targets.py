@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -17,14 +17,24 @@ from profile_assets.feature_store.settings import BucketSettings, OnlineSettings
 from profile_assets.profile import Deployment, open_deployment
 from profile_assets.storage.published import BUCKET, ONLINE
 
+if TYPE_CHECKING:  # it brings a lot
+    from profile_assets.feature_store.publish import Published
+
 console = Console(highlight=False)
 
 
 def publish(day: dt.date) -> None:
     """Complete the publication of a day that was scored: every target that is not done yet."""
+    done = publish_day(open_deployment(), day)
+    for name, target in done.record.targets.items():
+        note = f" ({target.note})" if target.note else ""
+        console.print(f"[green]✓[/] {day} {name}: {target.state} since {target.at.isoformat(timespec='seconds')}{note}")
+
+
+def publish_day(deployment: Deployment, day: dt.date) -> Published:
+    """The same, of a deployment; gives what it came to."""
     from profile_assets.feature_store import publish as publishing
 
-    deployment = open_deployment()
     done = publishing.publish(
         deployment.layout, day, time_zone=deployment.profile.time_zone, clock=_now, export=deployment.export
     )
@@ -33,9 +43,7 @@ def publish(day: dt.date) -> None:
             f"{len(done.differing)} lookups of {day} give another value than the table, first {done.differing[0]!r}",
             remedy="roll the lookups back, then look at that store",
         )
-    for name, target in done.record.targets.items():
-        note = f" ({target.note})" if target.note else ""
-        console.print(f"[green]✓[/] {day} {name}: {target.state} since {target.at.isoformat(timespec='seconds')}{note}")
+    return done
 
 
 def withdraw(day: dt.date, *, why: str, by: str) -> None:
@@ -91,15 +99,16 @@ def lookup(user: str, day: dt.date | None) -> dict[str, Any]:
     """One user as plain values, `state` among them: by the lookups where the profile has them, else from the table."""
     deployment = open_deployment()
     layout, export = deployment.layout, deployment.export
-    if read.newest_day(layout) is None:
-        raise DataError(f"nothing of {layout.name} is published", remedy="publish a day first")
     if day is not None or export.online is None:
         found = read.lookup(layout, user, day)
         return {"user_id": user, "state": "missing"} if found is None else {"state": "found", **found}
     from profile_assets.feature_store.lookups import lookup as look_up
     from profile_assets.feature_store.online import open_online
 
-    answer = look_up(open_online(layout, export.online), [user], now=_now())[user]
+    store = open_online(layout, export.online)
+    if read.newest_day(layout) is None and store.live() is None:  # the store may outlive the table
+        raise DataError(f"nothing of {layout.name} is published", remedy="publish a day first")
+    answer = look_up(store, [user], now=_now())[user]
     return {name: value for name, value in dataclasses.asdict(answer).items() if value is not None}
 
 

@@ -30,9 +30,14 @@ Rows = Callable[[], Iterable[pa.RecordBatch]]
 
 
 def open_online(
-    layout: Layout, settings: OnlineSettings, *, environment: Mapping[str, str] | None = None
+    layout: Layout,
+    settings: OnlineSettings,
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
+    retries: int = 3,
 ) -> OnlineStore:
-    """The store that the profile names. No server is asked before the first use of it."""
+    """The store that the profile names. No server is asked before the first use of it; `timeout_s` is for each try."""
     if settings.store == "sqlite":
         from profile_assets.feature_store.online_sqlite import SqliteStore
 
@@ -45,7 +50,7 @@ def open_online(
             f"{settings.url_env} is not set, and lookups of {layout.name} are to go to Redis",
             remedy=f"set {settings.url_env} to its address, such as redis://host:6379/0",
         )
-    return connect(layout.name, url)
+    return connect(layout.name, url, timeout_s=timeout_s, retries=retries)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,6 +100,15 @@ class RedisStore:
         with redis_errors():
             return self._remember(self._client.get(self._live)).version
 
+    def serves(self) -> Version | None:
+        live = self.live()
+        with redis_errors():
+            if live is not None and not self._client.exists(self._buckets.key(live.id, "meta")):
+                raise CorruptError(
+                    f"{self.where()} points to {live.id}, which is gone", remedy="publish the newest day again"
+                )
+        return live
+
     def scan(self, version: Version) -> Iterator[pa.RecordBatch]:
         for buckets in self._buckets.scan(version):
             if any(bucket.pop(SENTINEL, None) is None for bucket in buckets):

@@ -75,6 +75,15 @@ class SqliteStore:
     def live(self) -> Version | None:
         return self._state().live
 
+    def serves(self) -> Version | None:
+        live = self._state().live
+        try:
+            return None if live is None else self._describe(self._path(live.id))
+        except FileNotFoundError as error:
+            raise CorruptError(
+                f"{self.where()} points to {live and live.id}, which is gone", remedy="publish the newest day again"
+            ) from error
+
     def scan(self, version: Version) -> Iterator[pa.RecordBatch]:
         try:
             opened = VersionFile.open(self._path(version.id))

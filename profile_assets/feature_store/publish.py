@@ -37,6 +37,7 @@ from profile_assets.storage.atomic import locked
 from profile_assets.storage.days import as_utc
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import unpacked_on_disk
+from profile_assets.storage.pruned import pruned_at
 from profile_assets.storage.published import (
     BUCKET,
     OFFLINE,
@@ -50,7 +51,7 @@ from profile_assets.storage.published import (
 )
 from profile_assets.storage.records import Manifest
 from profile_assets.storage.space import bytes_of, require_space
-from profile_assets.storage.stages import require
+from profile_assets.storage.stages import current, require
 from profile_assets.storage.verdicts import Verdict, read_verdict, require_passed
 
 SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
@@ -162,7 +163,10 @@ def _publish_table(
     """The day in the table, as it is or new, and its record."""
     seen = _what_readers_see(table, day)
     if seen is not None:
-        roll_forward(layout, seen.record)
+        known = roll_forward(layout, seen.record)
+        if _is_pruned_since(layout, day, seen.record):
+            require_passed(read_verdict(layout, day) or Verdict(day=day, stages={}), seen.record.sources)
+            return Seen(record=known, part=seen.part)
     manifests = {stage: require(layout, stage, day) for stage in SOURCES}
     sources = {stage: manifest.digest for stage, manifest in manifests.items()}
     verdict = read_verdict(layout, day) or Verdict(day=day, stages={})
@@ -184,6 +188,13 @@ def _publish_table(
             record = with_target(record, target, "pending", now)
     write_record(layout, record)
     return Seen(record=record, part=_require_part(table, day))
+
+
+def _is_pruned_since(layout: Layout, day: dt.date, told: PublishRecord) -> bool:
+    """Whether the stages are those that were published, and only their rows are gone, as is usual after a while."""
+    manifests = {stage: current(layout, stage, day) for stage in SOURCES}
+    are_same = {stage: one.digest for stage, one in manifests.items() if one is not None} == dict(told.sources)
+    return are_same and any(pruned_at(layout.stage(stage, day)) is not None for stage in SOURCES)
 
 
 def _what_readers_see(table: OfflineStore, day: dt.date) -> Seen | None:

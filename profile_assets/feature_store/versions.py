@@ -141,7 +141,8 @@ class OnlineStore(Protocol):
     else does the same; `replace` makes `to` (or nothing) live only if `seen` is. A version that becomes live stays for
     good, and `retire`, which lets one go after `keep_s`, and `remove` leave the live one alone.
     `read` answers all ids from one version, the live one; ids that are not in it are not in the answer. None: nothing
-    is live. Rows are in `buckets.ROW_SCHEMA`. A store that cannot be reached is StorageError, after bounded retries.
+    is live. `serves` is `live` once a look has shown that it is there: CorruptError where it is gone. Rows are in
+    `buckets.ROW_SCHEMA`. A store that cannot be reached is StorageError, after bounded retries.
     """
 
     def where(self) -> str: ...
@@ -151,6 +152,8 @@ class OnlineStore(Protocol):
     def held(self) -> list[Held]: ...
 
     def live(self) -> Version | None: ...
+
+    def serves(self) -> Version | None: ...
 
     def scan(self, version: Version) -> Iterator[pa.RecordBatch]: ...
 

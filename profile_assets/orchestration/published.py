@@ -45,7 +45,7 @@ def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
             state = deployment.watch.judge(now)
             withdrawn = withdrawn_days(deployment.layout)
         return dg.AssetCheckResult(
-            passed=state.state != "stale", description=sentence(state), metadata=_metadata(state, withdrawn, now)
+            passed=not state.is_alarming, description=sentence(state), metadata=_metadata(state, withdrawn, now)
         )
 
     return fresh
@@ -53,14 +53,20 @@ def freshness_check(deployment: Deployment) -> dg.AssetChecksDefinition:
 
 def sentence(state: Judgement) -> str:
     """The state in words."""
+    if state.beyond:
+        return f"{state.state}: {state.beyond}"
     if state.state == "not_started":
         return "not started: no day is due yet"
     table = state.table
     newest = f"newest published day {table.newest_published or 'none'}, newest due day {table.newest_due}"
-    return f"{state.state}: {newest}" + "".join(
-        f"; {len(one.missing)} due days are missing {target}, the oldest {one.missing[0]}"
-        for target, one in state.targets.items()
-        if one.missing
+    return (
+        f"{state.state}: {newest}"
+        + "".join(
+            f"; {len(one.missing)} due days are missing {target}, the oldest {one.missing[0]}"
+            for target, one in state.targets.items()
+            if one.missing
+        )
+        + (f"; {state.standing.trouble}" if state.standing.trouble else "")
     )
 
 
@@ -74,6 +80,7 @@ def _metadata(state: Judgement, withdrawn: Mapping[dt.date, str], now: dt.dateti
         **{f"missing_{target}": len(one.missing) for target, one in state.targets.items()},
         "late_sources": "; ".join(f"{day}: its source {why}" for day, why in state.late.items()) or "none",
         "not_counted": "; ".join(f"{day} {why}" for day, why in state.standing.unproven.items()) or "none",
+        "lookups": state.standing.trouble or "as the records say",
         "withdrawn": "; ".join(f"{day}: {why}" for day, why in withdrawn.items()) or "none",
         "asked_at": now.isoformat(timespec="seconds"),
     }

@@ -150,7 +150,7 @@ class Deployment:
             layout=self.layout,
             rule=self.due_rule,
             source=self.source,
-            has_lookups=self.export.online is not None,
+            online=self.export.online,
             has_copy=self.export.bucket is not None,
             settings=AlertSettings(**fields),
         )
@@ -179,6 +179,7 @@ class Deployment:
             hour=schedule.hour + schedule.minute / 60,
             grace_hours=schedule.grace_hours,
             start_day=schedule.live_from or self.profile.start_day,
+            first_day=self.profile.start_day,
         )
 
     def _sql(self, table: Source | Labels) -> SqlSettings | None:

@@ -2,22 +2,22 @@
 
 A day is due at its end + the schedule's hour + a grace, on the wall clock of the profile's zone. The table is stale
 while any due day is not published under a verdict that passed or was released: a later day, or a backfill of another,
-does not hide it. Lookups serve one day, and are stale while a due day is newer. `judge_freshness` is the one judgement
-that the asset check, the alerts and the command share.
+does not hide it. Lookups serve one day, and are stale while a due day is newer; what they serve is what their store
+says. `judge_freshness` is the one judgement that the asset check, the alerts and the command share.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from profile_assets.errors import ProfileAssetsError
 from profile_assets.quality.standing import Standing, standing
 from profile_assets.storage.days import as_utc, wall_clock, zone
 from profile_assets.storage.layout import Layout
-from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE
+from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE, Live
 from profile_assets.users.source import SourceSettings
 from profile_assets.users.taking import sighted
 
@@ -25,17 +25,22 @@ ONE_DAY = dt.timedelta(days=1)
 SOURCES_LOOKED_AT = 7
 """The newest missing days whose source is looked at: older ones do not start by themselves."""
 
-State = Literal["fresh", "stale", "not_started"]
+State = Literal["fresh", "stale", "not_started", "unknown"]
+"""`unknown`: it cannot be told, which is no pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DueRule:
-    """When days are due: `hour` of the day after, plus `grace_hours`, in `time_zone`; from `start_day` on."""
+    """When days are due: `hour` of the day after, plus `grace_hours`, in `time_zone`; from `start_day` on.
+
+    `first_day` is the first one that is scored at all, `start_day` unless days before that are history.
+    """
 
     time_zone: str
     hour: float
     grace_hours: float
     start_day: dt.date
+    first_day: dt.date | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +89,8 @@ class Judgement:
     """Freshness of each target: the table, and the lookups and the table's copy on S3 where the profile has them.
 
     `late` are missing days of the table that have no source yet, with what each waits for; the other two fields of
-    `standing` say which days the table has and why some of them do not count.
+    `standing` say which days the table has and why some of them do not count. `beyond`: the first day is to
+    come, though days are published, so that nothing would be told.
     """
 
     table: Freshness
@@ -92,6 +98,7 @@ class Judgement:
     copy: Freshness | None = None
     standing: Standing
     late: Mapping[dt.date, str] = field(default_factory=dict)
+    beyond: str = ""
 
     @property
     def targets(self) -> Mapping[str, Freshness]:
@@ -101,8 +108,14 @@ class Judgement:
 
     @property
     def state(self) -> State:
-        """Stale where any target is."""
-        return "stale" if any(one.state == "stale" for one in self.targets.values()) else self.table.state
+        """Stale where any target is; else unknown where any is."""
+        found = {one.state for one in self.targets.values()}
+        worst: tuple[State, ...] = ("stale", "unknown")
+        return next((state for state in worst if state in found), self.table.state)
+
+    @property
+    def is_alarming(self) -> bool:
+        return self.state not in ("fresh", "not_started")
 
     @property
     def missing(self) -> tuple[dt.date, ...]:
@@ -115,26 +128,45 @@ def judge_freshness(
     rule: DueRule,
     now: dt.datetime,
     *,
-    has_lookups: bool,
+    live: Live | None,
     has_copy: bool = False,
     source: SourceSettings | None = None,
 ) -> Judgement:
-    """The freshness of what is on disk at `now`, an aware moment; with `source`, also why days are missing upstream."""
-    stands = standing(layout)
+    """The freshness of what is on disk at `now`, an aware moment; with `source`, also why days are missing upstream.
+
+    `live` is what the store of lookups said just now; None for a profile without lookups.
+    """
+    stands = standing(layout, live)
     table = freshness(now, rule, stands.days)
-    lookups = _lookups(now, rule, stands.served) if has_lookups else None
+    beyond = starts_beyond(rule, now, stands.days_in_table)
+    if beyond:
+        table = replace(table, state="unknown")
+    lookups = None if live is None else _lookups(now, rule, stands)
     late = {} if source is None else _late(source, table.missing[-SOURCES_LOOKED_AT:], stands.days_in_table, now)
     # A day that was published before the profile named a bucket was never meant for it.
     copied = [day for day in stands.days if day not in stands.pending[BUCKET]]
     copy = freshness(now, rule, copied) if has_copy else None
-    return Judgement(table=table, lookups=lookups, copy=copy, standing=stands, late=late)
+    return Judgement(table=table, lookups=lookups, copy=copy, standing=stands, late=late, beyond=beyond)
 
 
-def _lookups(now: dt.datetime, rule: DueRule, served: dt.date | None) -> Freshness:
+def starts_beyond(rule: DueRule, now: dt.datetime, published: Collection[dt.date]) -> str:
+    """What is wrong where the first day is still to come and days before it are published; empty where nothing is."""
+    first, today = rule.first_day or rule.start_day, as_utc(now).astimezone(zone(rule.time_zone)).date()
+    before = [day for day in published if day < first]
+    if first <= today or not before:
+        return ""
+    return (
+        f"start_day {first} is still to come, and days before it are published up to {max(before)}: "
+        "until then no day is due, and none can be missed"
+    )
+
+
+def _lookups(now: dt.datetime, rule: DueRule, stands: Standing) -> Freshness:
     """Lookups serve one day: every due day up to it is as good as there, and every newer one is missing."""
-    due = freshness(now, rule, [])
+    due, served = freshness(now, rule, []), stands.served
     missing = tuple(day for day in due.missing if served is None or day > served)
-    state: State = due.state if due.state == "not_started" else "stale" if missing else "fresh"
+    state: State = "stale" if missing else "fresh" if stands.is_served_known else "unknown"
+    state = due.state if due.state == "not_started" else state
     return Freshness(state=state, newest_due=due.newest_due, newest_published=served, missing=missing)
 
 

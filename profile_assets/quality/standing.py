@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from profile_assets.storage.layout import Layout
 from profile_assets.storage.published import (
     BUCKET,
     ONLINE,
+    Live,
     PublishRecord,
     TargetState,
     published_days,
@@ -35,14 +36,19 @@ Stamp = tuple[int, int, int] | str
 class Standing:
     """`days` of the table that count, oldest first; `unproven` are days in the table that do not, with the reason.
 
-    `served` is the newest day that lookups serve. `pending` are, by target, the days of the table that wait for it,
-    each with the moment since which that is so and the note of the record; for the lookups, those newer than `served`.
+    `recorded` is the newest day that is online by its record, `served` the newest one that lookups serve by their
+    store; by the records where that was not asked, or could not be (`is_served_known`). `trouble`: what the store does
+    not serve of what the records say, and why. `pending` are, by target, the days of the table that wait for it, each
+    with the moment since which that is so and the note of the record; for the lookups, those newer than `served`.
     """
 
     days: tuple[dt.date, ...]
     unproven: Mapping[dt.date, str]
+    recorded: dt.date | None
     served: dt.date | None
     pending: Mapping[str, Mapping[dt.date, tuple[dt.datetime, str]]]
+    trouble: str = ""
+    is_served_known: bool = True
 
     @property
     def days_in_table(self) -> frozenset[dt.date]:
@@ -60,10 +66,14 @@ class _Look:
         return target in self.targets and self.targets[target].state == state
 
 
-def standing(layout: Layout) -> Standing:
-    """How every day of the table stands. Records that did not change since they were last looked at are not reread."""
+def standing(layout: Layout, live: Live | None = None) -> Standing:
+    """How every day of the table stands. Records that did not change since they were last looked at are not reread.
+
+    `live` is what the store of lookups said; a record alone proves nothing of it.
+    """
     looks = {day: _look(layout, day, *_stamps(layout, day)) for day in published_days(layout)}
-    served = max((day for day, look in looks.items() if look.is_("done", ONLINE)), default=None)
+    recorded = max((day for day, look in looks.items() if look.is_("done", ONLINE)), default=None)
+    served, trouble = (recorded, "") if live is None else _served(layout, live, recorded, looks)
     waiting = {
         target: {
             day: (look.targets[target].at, look.targets[target].note)
@@ -72,13 +82,54 @@ def standing(layout: Layout) -> Standing:
         }
         for target in (ONLINE, BUCKET)
     }
-    newer = {day: told for day, told in waiting[ONLINE].items() if served is None or day > served}
+    of_old = max((day for day in (served, recorded) if day is not None), default=None)
+    newer = {day: told for day, told in waiting[ONLINE].items() if of_old is None or day > of_old}
     return Standing(
         days=tuple(day for day, look in looks.items() if look.objection is None),
         unproven={day: look.objection for day, look in looks.items() if look.objection is not None},
+        recorded=recorded,
         served=served,
         pending={**waiting, ONLINE: newer},
+        trouble=trouble,
+        is_served_known=live is None or live.is_known,
     )
+
+
+def _served(
+    layout: Layout, live: Live, recorded: dt.date | None, days: Iterable[dt.date]
+) -> tuple[dt.date | None, str]:
+    """The newest day that lookups serve, and what is wrong with that beside what the records say."""
+    if not live.is_known:
+        return recorded, live.trouble
+    if live.day is None:
+        is_lost = recorded is not None and not live.trouble
+        return (
+            None,
+            f"nothing is live in {live.where}, and the records say that {recorded} is" if is_lost else live.trouble,
+        )
+    if is_published(layout, live):
+        served: dt.date | None = live.day
+    else:  # an earlier publication of that day, or one that was taken back
+        served = max((day for day in days if day < live.day), default=None)
+    if recorded is None or (served is not None and served >= recorded):
+        return served, ""
+    at = (
+        ""
+        if live.published_at is None
+        else f" as it was published at {live.published_at.isoformat(timespec='seconds')}"
+    )
+    return served, f"{live.where} serves {live.day}{at}, and the records say that {recorded} is live"
+
+
+def is_published(layout: Layout, live: Live) -> bool:
+    """Whether what lookups serve is the day as it is published now."""
+    if live.day is None:
+        return False
+    try:
+        record = read_record(layout, live.day) or read_part_record(layout, live.day)
+    except CorruptError:
+        return False
+    return record is not None and record.is_offline_done and record.published_at == live.published_at
 
 
 def _stamps(layout: Layout, day: dt.date) -> tuple[Stamp | None, ...]:

@@ -1,4 +1,8 @@
-"""Who holds a lock, without waiting for it: for people, and for whoever would rather leave a busy day alone."""
+"""Who holds a lock, without waiting for it: for people, and for whoever would rather leave a busy day alone.
+
+Looking needs no more than to read the file. Where not even that is allowed, or a file system cannot tell, the holder is
+unknown: nobody who leaves a busy day alone takes that for a free one.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +11,44 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from profile_assets.storage import atomic
-
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
     """`pid` is what the last writer wrote into the lock, None for one that readers share. `is_alive`: there is such a
     process on this machine. The lock is held in any case: by another machine, or by a child, if not by that process.
+    Unless `is_known`, it cannot be told whether anybody holds it.
     """
 
     pid: int | None
     is_alive: bool
+    is_known: bool = True
 
     def __str__(self) -> str:
+        if not self.is_known:
+            return "unknown: the lock cannot be looked at"
         if self.pid is None:
             return "readers"
         return f"process {self.pid} ({'alive' if self.is_alive else 'not on this machine'})"
 
 
+_UNKNOWN = Holder(pid=None, is_alive=False, is_known=False)
+
+
 def holder(path: Path) -> Holder | None:
     """Who holds the lock file at `path`; None where nobody does."""
-    if not path.exists():
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return None
-    with atomic.disk_errors("cannot open the lock", path):
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return _UNKNOWN
     try:
         if _is_free(handle, fcntl.LOCK_SH):
             # Free for readers: nobody writes, though somebody may read. Being refused to write tells.
             return None if _is_free(handle, fcntl.LOCK_EX) else Holder(pid=None, is_alive=True)
         return _said(os.pread(handle, 4096, 0).decode(errors="replace"))
+    except OSError:  # on NFS only who may write is given a lock to write
+        return _UNKNOWN
     finally:
         os.close(handle)
 

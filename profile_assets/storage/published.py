@@ -45,6 +45,19 @@ class TargetState:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Live:
+    """What a store of lookups said when it was asked just now: the publication that it serves, by its day and moment;
+    None where that is none. `trouble` says what is wrong with it. Unless `is_known` it could not be asked.
+    """
+
+    where: str
+    day: dt.date | None = None
+    published_at: dt.datetime | None = None
+    trouble: str = ""
+    is_known: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishRecord:
     """One published day.
 

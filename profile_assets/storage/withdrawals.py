@@ -1,5 +1,7 @@
 """A published day that was taken back: the record that says so, which is written before anything is removed.
 
+Where that record was lost, the day's publish record is evidence enough.
+
 It names what was withdrawn: the publication's moment, and the digests that were published. While the file of that very
 publication is still there (the withdrawal died half way), whoever touches the day next completes it. The same data is
 not published again until the withdrawal is undone.
@@ -50,7 +52,7 @@ def read_withdrawal(layout: Layout, day: dt.date) -> Withdrawal | None:
     """The day's last withdrawal; None where it was never withdrawn."""
     path = layout.withdrawal(day)
     if not path.exists():
-        return None
+        return _told_by_record(layout, day)
     value = read_json(path)
     try:
         found = Withdrawal(
@@ -68,6 +70,26 @@ def read_withdrawal(layout: Layout, day: dt.date) -> Withdrawal | None:
     if found.day != day:
         raise CorruptError(f"{path} speaks of {found.day}", remedy=f"withdraw {day} again, or remove it")
     return found
+
+
+def _told_by_record(layout: Layout, day: dt.date) -> Withdrawal | None:
+    """What the publish record says of a withdrawal whose own record is gone."""
+    try:
+        told = read_record(layout, day)
+    except CorruptError:
+        return None
+    offline = None if told is None else told.targets.get(OFFLINE)
+    if told is None or offline is None or offline.state != "withdrawn":
+        return None
+    return Withdrawal(
+        day=day,
+        why="not known, for the record of the withdrawal is lost",
+        by="somebody",
+        at=offline.at,
+        published_at=offline.at,
+        sources=told.sources,
+        bundle_id=told.bundle_id,
+    )
 
 
 def write_withdrawal(layout: Layout, withdrawal: Withdrawal) -> None:

@@ -8,14 +8,16 @@ from typing import Literal
 
 from profile_assets.errors import ProfileAssetsError
 
-State = Literal["right", "wrong", "missing", "unreachable", "pruned", "none"]
+State = Literal["right", "noted", "wrong", "missing", "unreachable", "pruned", "none"]
 FAULTS = ("wrong", "missing", "unreachable")
 """What is never right: other than it should be, gone, or not to be asked just now."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What was found of one part of a day: `none` where it has no such part, and needs none."""
+    """What was found of one part of a day: `none` where it has no such part, and needs none; `noted` where what readers
+    see is as it should be, and somebody has to know of something beside it.
+    """
 
     part: str
     state: State

@@ -30,6 +30,7 @@ from profile_assets.storage.withdrawals import withdrawal_of
 from profile_assets.storage.written import ScoreOrder
 from profile_assets.upkeep.copy import copy_of
 from profile_assets.upkeep.findings import Finding, State, looked
+from profile_assets.upkeep.rerun import again, rerun_of
 from profile_assets.upkeep.row_by_row import moments, riding
 
 
@@ -44,24 +45,7 @@ def publication(
 ) -> Iterator[Finding]:
     """The verdict, the record, the part of the table, its copy and the lookups."""
     published: list[tuple[PublishRecord, Path]] = []
-
-    def table() -> tuple[State, str]:
-        part, record = part_of(layout, day), read_record(layout, day)
-        withdrawal = withdrawal_of(layout, record)
-        if part is None and (record is None or withdrawal is not None):
-            return "none", "" if withdrawal is None else f"withdrawn by {withdrawal.by}: {withdrawal.why}"
-        if part is None:
-            return "wrong", "its record says that it is published, and the table has no such day"
-        told = footer_record(part, day)
-        audit(part, told)
-        published.append((told, part))
-        if withdrawal_of(layout, told) is not None:
-            return "wrong", "it is withdrawn and still in the table; the same `withdraw` completes it"
-        if record is None or record.sources != told.sources:
-            return "wrong", f"its record is not that of the file; `profile-assets publish {day}` mends it"
-        return _alone(layout, part) or ("right", f"{told.rows:,} rows of {told.bundle_id}, every value read")
-
-    yield looked("offline", table)
+    yield looked("offline", lambda: _table(layout, day, published))
     yield from _copies(layout, day, bucket, published)
     if not published:
         return
@@ -74,10 +58,29 @@ def publication(
         yield looked("online", lambda: _online(layout, online, told, part))
 
 
+def _table(layout: Layout, day: dt.date, published: list[tuple[PublishRecord, Path]]) -> tuple[State, str]:
+    """The day's file; `published` takes it and what its footer says, once it has proven whole."""
+    part, record = part_of(layout, day), read_record(layout, day)
+    withdrawal = withdrawal_of(layout, record)
+    if part is None and (record is None or withdrawal is not None):
+        return "none", "" if withdrawal is None else f"withdrawn by {withdrawal.by}: {withdrawal.why}"
+    if part is None:
+        mends = f"`profile-assets backfill {day} {day}` mends it"
+        return "wrong", f"its record says that it is published, and the table has no such day; {mends}"
+    told = footer_record(part, day)
+    audit(part, told)
+    published.append((told, part))
+    whole: tuple[State, str] = "right", f"{told.rows:,} rows of {told.bundle_id}, every value read"
+    return _beside(layout, told, record) or _alone(layout, part) or whole
+
+
 def _verdict(layout: Layout, day: dt.date, told: PublishRecord) -> tuple[State, str]:
     verdict = read_verdict(layout, day)
     if verdict is None:
-        return "wrong", "it is published, and there is no verdict"
+        return "wrong", f"it is published, and has no verdict; `profile-assets backfill {day} {day}` judges it again"
+    rerun = rerun_of(layout, day)
+    if rerun is not None:
+        return ("noted" if rerun.stopping else "wrong"), f"what is published stands; {rerun}"
     require_passed(verdict, told.sources)
     return "right", "it passed what is published"
 
@@ -87,15 +90,32 @@ def _origin(
 ) -> tuple[State, str]:
     """What is published is what lies in the stages: by digest, and score by score."""
     other = [stage for stage, manifest in manifests.items() if told.sources.get(stage) != manifest.digest]
-    if other:
-        return "wrong", f"readers see another {', '.join(other)} than lies there; run the day again"
-    scores = manifests.get(USER_SCORES)
-    if scores is None or pruned_at(layout.stage(USER_SCORES, day)) is not None:
+    rerun = rerun_of(layout, day) if other else None
+    is_left = rerun is not None and rerun.has_left(manifests)
+    if other and not is_left:
+        return "wrong", f"readers see another {', '.join(other)} than lies there; {again(day)}"
+    gone = [stage for stage in told.sources if stage not in manifests]
+    if gone:
+        return "missing", f"{', '.join(gone)} that it was made from, and nobody pruned that; {again(day)}"
+    if USER_SCORES in other:
+        return "noted", "the scores that it was made from were replaced by a later run"
+    scores = manifests[USER_SCORES]
+    if pruned_at(layout.stage(USER_SCORES, day)) is not None:
         return "pruned", "the scores that it was made from are gone"
     files = [layout.stage(USER_SCORES, day) / entry.name for entry in scores.files]
     if _content(files) != _content([part]):
-        return "wrong", "the table has other scores than user_scores"
+        return "wrong", f"the table has other scores than user_scores; {again(day)}"
     return "right", "every score is that of user_scores"
+
+
+def _beside(layout: Layout, told: PublishRecord, record: PublishRecord | None) -> tuple[State, str] | None:
+    """Records that do not agree with the file of the table; None where they do."""
+    mends = f"`profile-assets publish {told.day}` mends it"
+    if withdrawal_of(layout, told) is not None:
+        return "wrong", "it is withdrawn and still in the table; the same `withdraw` completes it"
+    if record is None:
+        return "wrong", f"the table has it, and it has no publish record; {mends}"
+    return None if record.sources == told.sources else ("wrong", f"its record is not that of the file; {mends}")
 
 
 def _content(paths: Sequence[Path]) -> str:

@@ -24,6 +24,7 @@ from profile_assets.storage.routes import CANARY, ROUTE_COLUMN
 from profile_assets.storage.share import in_share
 from profile_assets.storage.stages import ID_COLUMN
 from profile_assets.upkeep.findings import State
+from profile_assets.upkeep.rerun import again, rerun_of
 
 _MOMENT = SCHEMA.field("published_at").type
 _BITS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
@@ -62,9 +63,14 @@ def riding(layout: Layout, told: PublishRecord, part: Path, manifests: Mapping[s
     if not columns:
         return "none", ""
     folder = layout.stage(USER_SHARDS, told.day)
-    if not {USER_SCORES, USER_SHARDS} <= set(manifests) or pruned_at(folder) is not None:
+    if not {USER_SCORES, USER_SHARDS} <= set(manifests):
+        return "missing", f"the shards that {', '.join(columns)} came from, and nobody pruned them; {again(told.day)}"
+    if pruned_at(folder) is not None:
         return "pruned", f"the shards that {', '.join(columns)} came from are gone"
     if told.sources.get(USER_SHARDS) != manifests[USER_SHARDS].digest:
+        rerun = rerun_of(layout, told.day)
+        if rerun is not None and rerun.has_left(manifests):
+            return "noted", f"the shards that {', '.join(columns)} came from were replaced by a later run"
         return "wrong", f"the shards were made again since {', '.join(columns)} were published; run the day again"
     landed = _chained([folder / entry.name for entry in manifests[USER_SCORES].files], [ID_COLUMN, *columns])
     wrong = _differing(iter_batches(part, columns=[ID_COLUMN, *columns]), landed)

@@ -18,6 +18,9 @@ import pytest
 
 from profile_assets.alerts.settings import AlertSettings, ChannelSettings
 from profile_assets.alerts.watch import Watch
+from profile_assets.feature_store.online_sqlite import SqliteStore
+from profile_assets.feature_store.settings import OnlineSettings
+from profile_assets.feature_store.versions import Pace, version_of
 from profile_assets.quality.freshness import DueRule
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
@@ -228,6 +231,15 @@ class Days:
         with ParquetSink(part, pa.schema([("user_id", pa.string())]), footer=footer):
             pass
         write_record(self.layout, record)
+        if online == "done":
+            self.serve(record)
+
+    def serve(self, record: PublishRecord) -> None:
+        """The store of lookups has this publication, and it is live unless a newer day is."""
+        version = version_of(record, record.published_at + dt.timedelta(hours=48))
+        store = SqliteStore(self.layout)
+        store.build(version, [], Pace())
+        store.advance(version)
 
     def judge(self, day: dt.date, *failed: Outcome, stage: str = USER_SHARDS) -> Verdict:
         """A verdict in which every check passed but for these of one stage."""
@@ -270,13 +282,19 @@ def days(tmp_path: Path) -> Days:
 def watch(days: Days) -> Callable[..., Watch]:
     """A watch over these days, with one channel that gets everything."""
 
-    def make(*channels: ChannelSettings, has_lookups: bool = False, has_copy: bool = False, **settings: Any) -> Watch:
+    def make(
+        *channels: ChannelSettings,
+        has_lookups: bool = False,
+        online: OnlineSettings | None = None,
+        has_copy: bool = False,
+        **settings: Any,
+    ) -> Watch:
         settings.setdefault("group_minutes", 0)
         return Watch(
             layout=days.layout,
             rule=DueRule(time_zone=ZONE, hour=2, grace_hours=2, start_day=START),
             source=SourceSettings(path=f"{days.source}/{{day}}", format="csv", success_marker="_SUCCESS"),
-            has_lookups=has_lookups,
+            online=online or (OnlineSettings() if has_lookups else None),
             has_copy=has_copy,
             settings=AlertSettings(channels=channels or (ChannelSettings(url_env="ALERTS"),), **settings),
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from dataclasses import replace
 
 import pytest
 
+from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.storage.outcomes import Outcome, Release
 from profile_assets.storage.published import read_record
 from profile_assets.storage.verdicts import Verdict, write_verdict
@@ -14,6 +16,7 @@ from profile_assets.storage.withdrawals import Withdrawal, write_withdrawal
 
 FIRST = dt.date(2026, 3, 1)
 ONE_DAY = dt.timedelta(days=1)
+START_BEYOND = dt.date(2062, 3, 1)
 FAILED = Outcome(check="null_rates", result="fail", observed=0.2, limit=0.1, detail="balance")
 
 
@@ -26,6 +29,17 @@ def judged(watch, at):
 def test_before_the_first_day_is_due_nothing_has_started(watch, at):
     found = watch(has_lookups=True).judge(at(FIRST + ONE_DAY, 3.9))
     assert (found.state, found.missing, found.late) == ("not_started", (), {})
+
+
+def test_a_first_day_to_come_before_which_days_are_published_is_no_start_but_a_mistake(days, watch, at):
+    days.publish(FIRST, online="done")
+    for start, state in ((START_BEYOND, "unknown"), (FIRST + 9 * ONE_DAY, "unknown"), (FIRST + ONE_DAY, "not_started")):
+        watching = watch(has_lookups=True)
+        found = replace(watching, rule=replace(watching.rule, start_day=start)).judge(at(FIRST + ONE_DAY, 5))
+        assert (found.state, found.is_alarming) == (state, state == "unknown"), start
+        assert ("start_day" in found.beyond) == found.is_alarming
+    history = replace(watching.rule, start_day=START_BEYOND, first_day=FIRST)  # wanted so: the days before are history
+    assert replace(watching, rule=history).judge(at(FIRST + ONE_DAY, 5)).state == "not_started"
 
 
 def test_a_published_day_is_fresh_in_each_target(days, judged):
@@ -67,6 +81,59 @@ def test_a_rolled_back_day_leaves_the_lookups_stale(days, judged):
     days.publish(FIRST, online="done")
     days.publish(FIRST + ONE_DAY, online="pending", note="rolled back to 2026-03-01")
     assert judged(2).lookups.missing == (FIRST + ONE_DAY,)
+
+
+def test_lookups_that_were_lost_are_stale_whatever_the_records_say(days, judged):
+    days.publish(FIRST, online="done")
+    shutil.rmtree(days.layout.online)
+    found = judged()
+    assert (found.table.state, found.lookups.state, found.state) == ("fresh", "stale", "stale")
+    assert found.lookups.newest_published is None
+    assert "nothing is live" in found.standing.trouble
+    assert f"the records say that {FIRST} is" in found.standing.trouble
+
+
+def test_a_pointer_whose_file_is_gone_serves_nothing(days, judged):
+    days.publish(FIRST, online="done")
+    (path,) = days.layout.online.rglob("*.sqlite")
+    path.unlink()
+    found = judged()
+    assert (found.state, found.lookups.missing) == ("stale", (FIRST,))
+    assert "is gone" in found.standing.trouble
+
+
+def test_lookups_put_back_from_an_older_copy_lack_the_newer_day(days, judged, tmp_path):
+    days.publish(FIRST, online="done")
+    shutil.copytree(days.layout.online, tmp_path / "saved")
+    days.publish(FIRST + ONE_DAY, online="done")
+    shutil.rmtree(days.layout.online)
+    shutil.copytree(tmp_path / "saved", days.layout.online)
+    found = judged(2)
+    assert (found.lookups.state, found.lookups.missing) == ("stale", (FIRST + ONE_DAY,))
+    assert f"serves {FIRST}" in found.standing.trouble
+
+
+def test_an_earlier_publication_of_the_day_is_not_the_day(days, judged):
+    days.publish(FIRST, online="done")
+    days.publish(FIRST, online="pending", at=dt.datetime(2026, 4, 2, tzinfo=dt.UTC))
+    assert judged().lookups.missing == (FIRST,)
+
+
+def test_what_the_store_serves_needs_no_record(days, judged):
+    days.publish(FIRST, online="done")
+    days.layout.publish_record(FIRST).unlink()
+    found = judged()
+    assert (found.state, found.lookups.newest_published, found.standing.trouble) == ("fresh", FIRST, "")
+
+
+def test_a_store_that_cannot_be_reached_is_no_pass_and_spoils_nothing_of_the_table(days, judged, monkeypatch):
+    monkeypatch.setenv("NOBODY_THERE", "redis://127.0.0.1:1/0")
+    days.publish(FIRST, online="done")
+    for url_env, why in (("NOBODY_THERE", "Redis cannot be used"), ("NOT_SET", "NOT_SET is not set")):
+        found = judged(online=OnlineSettings(store="redis", url_env=url_env))
+        assert (found.table.state, found.lookups.state, found.state) == ("fresh", "unknown", "unknown")
+        assert found.is_alarming
+        assert why in found.standing.trouble
 
 
 @pytest.mark.parametrize("failed", ["fail", "not_evaluated"])

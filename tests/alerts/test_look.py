@@ -14,6 +14,7 @@ from profile_assets.alerts.incidents import Incident, note
 from profile_assets.alerts.outbox import MOST_LETTERS
 from profile_assets.alerts.settings import ChannelSettings
 from profile_assets.alerts.watch import Runs, look
+from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.storage.outcomes import Outcome
 from profile_assets.storage.published import read_record
 from profile_assets.storage.records import Manifest
@@ -168,6 +169,46 @@ def test_a_due_day_that_is_not_online_is_stale_there_and_a_missing_one_is_told_o
     assert told(watch(has_lookups=True), at(FIRST + 3 * ONE_DAY, 5)) == [
         "[ERROR] risk: stale, 2026-03-03 is not published",
         "[ERROR] risk: stale, 2026-03-02 is not online",
+    ]
+
+
+def test_a_first_day_in_the_future_is_told_once_and_so_is_its_correction(days, watch, at, told, endpoint):
+    days.publish(FIRST, online="done")
+    right = watch(has_lookups=True)
+    wrong = replace(right, rule=replace(right.rule, start_day=dt.date(2062, 3, 1)))
+    now = at(FIRST + ONE_DAY, 5)
+    assert told(wrong, now) == ["[ERROR] risk: no day is due, for start_day is still to come"]
+    assert "days before it are published up to 2026-03-01" in endpoint.received[-1]["message"]
+    assert told(wrong, now + MINUTE) == []
+    assert told(right, now + 2 * MINUTE) == ["[RECOVERED] risk: start_day is corrected, or has come"]
+
+
+def test_lookups_that_are_lost_are_told_once_with_the_true_reason_and_once_that_they_are_back(
+    days, watch, at, told, endpoint
+):
+    for day in (FIRST, FIRST + ONE_DAY):
+        days.publish(day, online="done")
+    watching, saved = watch(has_lookups=True), days.layout.home / "saved"
+    assert told(watching, at(FIRST + 2 * ONE_DAY, 5)) == []
+    days.layout.online.rename(saved)
+    assert told(watching, at(FIRST + 2 * ONE_DAY, 6)) == ["[ERROR] risk: stale, 2026-03-02 is not online"]
+    assert "nothing is live in" in endpoint.received[-1]["message"]
+    assert "`profile-assets publish 2026-03-02` brings it back" in endpoint.received[-1]["message"]
+    assert told(watching, at(FIRST + 2 * ONE_DAY, 7)) == []
+    saved.rename(days.layout.online)
+    recovered = ["[RECOVERED] risk: 2026-03-02 is online, or a newer day is"]
+    assert told(watching, at(FIRST + 2 * ONE_DAY, 8)) == recovered
+    assert told(watching, at(FIRST + 2 * ONE_DAY, 9)) == []
+
+
+def test_a_store_that_cannot_be_reached_is_told_once_and_so_is_that_it_can_be(days, watch, at, told, endpoint):
+    days.publish(FIRST, online="done")
+    now, away = at(FIRST + ONE_DAY, 5), watch(online=OnlineSettings(store="redis", url_env="NOT_SET"))
+    assert told(away, now) == ["[ERROR] risk: it cannot be told whether 2026-03-01 is online"]
+    assert "it cannot be told what lookups serve: NOT_SET is not set" in endpoint.received[-1]["message"]
+    assert told(away, now + MINUTE) == []
+    assert told(watch(has_lookups=True), now + 2 * MINUTE) == [
+        "[RECOVERED] risk: 2026-03-01 is online, or a newer day is"
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from profile_assets.errors import CorruptError
 from profile_assets.feature_store.buckets import ROW_SCHEMA, Record
 from profile_assets.feature_store.online_redis import connect
 from profile_assets.feature_store.online_sqlite import SqliteStore
@@ -60,6 +61,11 @@ class FakeStore:
         return [Held(version=self.kept[name][0], until=at) for name, at in until.items() if at is None or at > self.now]
 
     def live(self) -> Version | None:
+        return self.pointer
+
+    def serves(self) -> Version | None:
+        if self.pointer is not None and self.pointer.id not in self.kept:
+            raise CorruptError(f"{self.pointer.id} is gone", remedy="publish the newest day again")
         return self.pointer
 
     def scan(self, version: Version) -> Iterator[pa.RecordBatch]:

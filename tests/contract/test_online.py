@@ -56,6 +56,15 @@ def test_an_empty_store_has_nothing_live_and_says_so(harness):
         lookup(harness.store, ["a"], now=NOW)
 
 
+def test_what_is_served_is_told_and_a_live_version_that_is_lost_is_not(harness):
+    assert harness.store.serves() is None
+    live = harness.live({"a": 0.25})
+    assert harness.store.serves() == live
+    harness.lose(live)
+    with pytest.raises(CorruptError, match=live.id):
+        harness.again().serves()
+
+
 def test_a_version_is_read_by_nobody_before_it_is_live(harness):
     first = harness.live({"a": 0.25})
     second = harness.built({"a": 0.5}, day=DAY + ONE_DAY)

@@ -241,3 +241,26 @@ def test_a_bent_withdrawal_is_an_error_and_never_an_absence(two_days, day, text)
         read_withdrawal(two_days, day)
     with pytest.raises(CorruptError, match=r"2026-01-05\.json"):
         find_baselines(two_days, day + ONE_DAY)
+
+
+def test_a_withdrawal_whose_record_was_lost_still_holds_until_it_is_undone(two_days, pipeline, day):
+    withdraw(two_days, day, **SAID)
+    two_days.withdrawal(day).unlink()
+    for _ in range(2):
+        with pytest.raises(GateError, match=r"was withdrawn by somebody: .* is lost") as refused:
+            pipeline.publish(day)
+        assert "--undo" in refused.value.remedy
+    assert published_days(two_days) == [day - ONE_DAY]
+    assert undo_withdrawal(two_days, day).is_undone
+    pipeline.publish(day)
+    assert published_days(two_days) == [day - ONE_DAY, day]
+    assert read_withdrawal(two_days, day).is_undone
+
+
+def test_other_data_is_published_where_the_record_of_a_withdrawal_was_lost(two_days, pipeline, day):
+    withdraw(two_days, day, **SAID)
+    two_days.withdrawal(day).unlink()
+    pipeline.run(day, IDS[:3], bundle="b-2")
+    pipeline.publish(day)
+    assert read_record(two_days, day).is_offline_done
+    assert read_withdrawal(two_days, day) is None

@@ -32,6 +32,8 @@ TODAY = NOW.date()
 SHARDS = [shard_file(0, 2), shard_file(1, 2)]
 NULL_RATES = ({"column": "age", "shard": "day", "measure": "null_rate", "observed": 0.25},)
 
+STOPPED_BY = {RAW_USERS: "row_count_change", USER_SHARDS: "null_rates", USER_SCORES: "score_drift"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Days:
@@ -76,12 +78,32 @@ class Days:
     def judge(self, day, result) -> None:
         """Record that each check of the committed stages had that result."""
         for stage in (RAW_USERS, USER_SHARDS, USER_SCORES):
-            outcomes = tuple(
-                Outcome(check=name, result=result, detail="so", table=NULL_RATES if name == "null_rates" else ())
-                for name in CHECKS[stage]
+            self.judge_stage(day, stage, current(self.layout, stage, day).digest, result)
+
+    def judge_stage(self, day, stage, digest, result, *, but=None) -> None:
+        """Record that each check of a stage had that result; with `but`, that one failed."""
+        outcomes = tuple(
+            Outcome(
+                check=name,
+                result="fail" if name == but else result,
+                detail="so",
+                table=NULL_RATES if name == "null_rates" else (),
             )
-            digest = current(self.layout, stage, day).digest
-            record(self.layout, day, StageVerdict(stage=stage, digest=digest, outcomes=outcomes))
+            for name in CHECKS[stage]
+        )
+        record(self.layout, day, StageVerdict(stage=stage, digest=digest, outcomes=outcomes))
+
+    def rerun_stopped(self, day, stages) -> None:
+        """Another run of the day, stopped at the last of these stages, which so is judged and not committed."""
+        ids = pa.table({"user_id": pa.array(["a", "b", "x"], pa.string())})
+        before = {}
+        for stage in stages[:-1]:
+            files = {USERS_FILE: ids} if stage == RAW_USERS else {SHARDS[0]: ids, SHARDS[1]: ids.slice(0, 0)}
+            aside = {"quarantined": 0, "quarantined_keys": KeySet().to_json()} if stage == RAW_USERS else {}
+            manifest = self.stage(stage, day, files, before, **aside)
+            self.judge_stage(day, stage, manifest.digest, "pass")
+            before = {stage: manifest.digest}
+        self.judge_stage(day, stages[-1], "f" * 64, "pass", but=STOPPED_BY[stages[-1]])
 
     def publish(self, day, *, has_lookups=True, online=None, bucket=None, columns=()) -> None:
         lookups = OnlineSettings() if has_lookups else None

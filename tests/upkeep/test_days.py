@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from profile_assets.feature_store.live import ask
+from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.feature_store.withdraw import withdraw
+from profile_assets.quality.standing import standing
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.holders import holder
-from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
+from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.upkeep.days import day_states
 from profile_assets.upkeep.prune import prune
 from profile_assets.upkeep.settings import Retention
@@ -20,7 +27,7 @@ DAY = dt.date(2026, 2, 27)
 
 
 def state(layout, day=DAY):
-    (found,) = day_states(layout, [day])
+    (found,) = day_states(layout, [day], standing(layout, ask(layout, OnlineSettings())))
     return found
 
 
@@ -68,6 +75,20 @@ def test_a_table_that_lost_a_day_is_damage(days, layout):
     assert state(layout).offline == "damaged"
 
 
+def test_lookups_that_are_lost_are_not_called_done(days, layout, ago):
+    days.published(ago(2), ago(1))
+    shutil.rmtree(layout.online)
+    assert state(layout, ago(1)).online == "lost"
+    assert state(layout, ago(2)).online == "done"  # it was replaced long ago
+
+
+def test_lookups_that_cannot_be_asked_are_not_called_done(days, layout):
+    days.published(DAY)
+    away = ask(layout, OnlineSettings(store="redis", url_env="NOT_SET"))
+    (found,) = day_states(layout, [DAY], standing(layout, away))
+    assert (found.offline, found.online) == ("done", "unknown")
+
+
 def test_who_holds_a_lock_is_told_and_nobody_who_does_not(layout):
     path = layout.day_lock(USER_SCORES, DAY)
     assert holder(path) is None
@@ -81,3 +102,42 @@ def test_who_holds_a_lock_is_told_and_nobody_who_does_not(layout):
     with locked(path, what="it"):
         path.write_text("999999999\n")
         assert str(holder(path)) == "process 999999999 (not on this machine)"
+
+
+@pytest.fixture
+def as_a_reader():
+    """Be somebody who may only read, whoever runs the tests; the locks are where that one comes to."""
+    with tempfile.TemporaryDirectory() as folder:
+        open_to_all = Layout(root=Path(folder), name="risk")
+        Path(folder).chmod(0o755)
+        with locked(open_to_all.day_lock(USER_SCORES, DAY), what="it"):
+            pass
+        yield open_to_all
+
+
+@contextlib.contextmanager
+def only_reading(path, mode):
+    was_root = os.geteuid() == 0
+    path.chmod(mode)
+    if was_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if was_root:
+            os.seteuid(0)
+
+
+def test_a_lock_is_looked_at_by_somebody_who_may_only_read_it(as_a_reader):
+    path = as_a_reader.day_lock(USER_SCORES, DAY)
+    with only_reading(path, 0o444):
+        assert holder(path) is None
+    with locked(path, what="it"), only_reading(path, 0o444):
+        assert holder(path).pid == os.getpid()
+
+
+def test_a_lock_that_cannot_even_be_read_is_called_unknown(as_a_reader):
+    path = as_a_reader.day_lock(USER_SCORES, DAY)
+    with only_reading(path, 0o000):
+        assert str(holder(path)) == "unknown: the lock cannot be looked at"
+    path.chmod(0o644)

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from profile_assets.errors import DataError, LockedError, StorageError
+from profile_assets.errors import DataError, GateError, LockedError, StorageError
 from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.publish_online import rollback
 from profile_assets.feature_store.read import read_day
@@ -17,6 +17,7 @@ from profile_assets.quality.baseline import find_baselines
 from profile_assets.storage import atomic, pruned
 from profile_assets.storage.layout import RAW_USERS, STAGES, USER_SCORES, USER_SHARDS
 from profile_assets.storage.pruned import data_files, pruned_at
+from profile_assets.storage.published import read_record
 from profile_assets.storage.stages import Staged, commit, current, require
 from profile_assets.upkeep import prune as pruning
 from profile_assets.upkeep.settings import Retention
@@ -221,3 +222,16 @@ def test_a_removal_that_died_half_way_is_finished_or_taken_back(days, layout, ag
     require(layout, stage, ago(61))
     prune()
     assert gone(layout, ago(61)) == set(SOURCES)
+
+
+def test_a_pruned_day_still_gets_its_record_and_its_targets_back(days, layout, ago, prune):
+    days.published(ago(60), ago(2), ago(1))
+    prune()
+    before = layout.offline_part(ago(60)).read_bytes()
+    layout.publish_record(ago(60)).unlink()
+    days.publish(ago(60))
+    assert read_record(layout, ago(60)).targets["online"].state == "older"
+    assert layout.offline_part(ago(60)).read_bytes() == before
+    layout.verdict(ago(60)).unlink()
+    with pytest.raises(GateError, match="was never judged"):
+        days.publish(ago(60))

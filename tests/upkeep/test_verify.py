@@ -13,6 +13,7 @@ import pytest
 from profile_assets.errors import StorageError
 from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.withdraw import withdraw
+from profile_assets.quality.standing import standing
 from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.parquet import ParquetSink, read_footer
 from profile_assets.storage.published import FOOTER_KEY
@@ -95,7 +96,7 @@ def test_damage_in_the_table_the_quarantine_and_the_records_is_found(days, layou
         sink.write(changed)
     told = wrong(verify_day(layout, DAY, time_zone="UTC", online=store))
     assert set(told) == {"quarantine", "origin", "online"}
-    assert told["origin"] == "the table has other scores than user_scores"
+    assert told["origin"].startswith("the table has other scores than user_scores; ")
     flip_last_byte(part)
     assert "offline" in wrong(verify_day(layout, DAY, time_zone="UTC", online=store))
     layout.publish_record(DAY).write_text("{")
@@ -197,5 +198,70 @@ def test_odd_names_beside_the_records_stop_no_look(days, layout, now):
     withdraw(layout, DAY, why="wrong", by="ada", now=now)
     shutil.copy(layout.withdrawal(DAY), layout.withdrawals / f"{DAY}-old.json")
     shutil.copy(layout.withdrawal(DAY), layout.withdrawals / "2026-02-31.json")
-    (state,) = day_states(layout, [DAY])
+    (state,) = day_states(layout, [DAY], standing(layout))
     assert state.withdrawn == "wrong"
+
+
+# --- parts of a published day that were lost, and later runs of it -------------------------------------
+
+
+def found(layout, part):
+    return next(
+        (one.state, one.detail) for one in verify_day(layout, DAY, time_zone="UTC").findings if one.part == part
+    )
+
+
+def test_a_lost_publish_record_is_told_as_that(days, layout):
+    days.published(DAY)
+    layout.publish_record(DAY).unlink()
+    assert found(layout, "offline") == (
+        "wrong",
+        f"the table has it, and it has no publish record; `profile-assets publish {DAY}` mends it",
+    )
+    assert not status_of(layout).has_record
+    days.publish(DAY)
+    assert found(layout, "offline")[0] == "right"
+
+
+def test_a_lost_verdict_is_told_with_what_judges_the_day_again(days, layout):
+    days.published(DAY)
+    layout.verdict(DAY).unlink()
+    assert f"`profile-assets backfill {DAY} {DAY}`" in found(layout, "verdict")[1]
+    assert status_of(layout).not_counted == "was never judged: it has no verdict"
+
+
+@pytest.mark.parametrize("is_all", [True, False])
+def test_scores_that_nobody_pruned_are_missing_and_not_called_pruned(days, layout, is_all):
+    days.published(DAY)
+    shutil.rmtree(layout.stage(USER_SCORES, DAY)) if is_all else layout.manifest(USER_SCORES, DAY).unlink()
+    state, detail = found(layout, "origin")
+    assert (state, detail.split(" ")[0]) == ("missing", USER_SCORES)
+    assert f"`profile-assets backfill {DAY} {DAY} --again`" in detail
+    assert status_of(layout).stages[USER_SCORES].presence == "gone"
+
+
+@pytest.mark.parametrize("stages", [[RAW_USERS], [RAW_USERS, USER_SHARDS], [RAW_USERS, USER_SHARDS, USER_SCORES]])
+def test_a_later_run_that_a_check_stopped_leaves_the_published_day_right_and_is_told(days, layout, store, stages):
+    days.published(DAY)
+    days.rerun_stopped(DAY, stages)
+    proof = verify_day(layout, DAY, time_zone="UTC", online=store)
+    assert proof.is_right, wrong(proof)
+    state, detail = found(layout, "verdict")
+    assert state == "noted"
+    assert "what is published stands; a later run was stopped by" in detail
+    assert f"; mend that and `profile-assets backfill {DAY} {DAY} --again`, or " in detail
+    assert f"`profile-assets release {DAY} --check " in detail
+    shown = status_of(layout)
+    assert (shown.offline, shown.verdict, shown.is_rerun, shown.not_counted) == ("done", "stopped", True, None)
+
+
+def test_damage_is_not_taken_for_what_a_later_run_left(days, layout):
+    days.published(DAY)
+    days.rerun_stopped(DAY, [RAW_USERS, USER_SHARDS])
+    layout.manifest(USER_SCORES, DAY).unlink()
+    assert not verify_day(layout, DAY, time_zone="UTC").is_right
+
+
+def status_of(layout):
+    (state,) = day_states(layout, [DAY], standing(layout))
+    return state

@@ -16,6 +16,7 @@ import pytest
 from profile_assets.feature_store.bucket import Bucket, open_bucket
 from profile_assets.feature_store.settings import BucketSettings
 from profile_assets.feature_store.withdraw import withdraw
+from profile_assets.quality.standing import standing
 from profile_assets.storage.published import BUCKET, read_record, tell
 from profile_assets.upkeep.days import day_states
 from profile_assets.upkeep.verify import verify_day
@@ -146,7 +147,7 @@ def test_a_copy_that_is_pending_is_told(days, layout, bucket, now):
     tell(layout, read_record(layout, DAY), BUCKET, "pending", now)
     for one in (bucket, None):
         assert copy_of(layout, one) == ("wrong", f"pending; `profile-assets publish {DAY}` completes it")
-    (state,) = day_states(layout, [DAY])
+    (state,) = day_states(layout, [DAY], standing(layout))
     assert (state.pending, state.to_json()["s3"]) == (("s3",), "pending")
 
 
