@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from profile_assets.errors import AccountingError, CorruptError, DataError, ProfileAssetsError
+from profile_assets.errors import CorruptError, DataError, ProfileAssetsError
 from profile_assets.feature_store.bucket import Bucket, open_bucket
 from profile_assets.feature_store.offline import OfflineStore, open_offline
 from profile_assets.feature_store.online import Brought, open_online
@@ -29,21 +27,20 @@ from profile_assets.feature_store.publish_online import (
     roll_forward,
     take_out,
 )
+from profile_assets.feature_store.recording import SOURCES, record_of, require_closed_sums
 from profile_assets.feature_store.rows import audit, has_columns, stage_rows, table_schema
 from profile_assets.feature_store.settings import ExportSettings
 from profile_assets.feature_store.versions import OnlineStore
 from profile_assets.feature_store.withdraw import TakeBack, complete_withdrawal, require_not_withdrawn
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.days import as_utc
-from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.layout import USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import unpacked_on_disk
 from profile_assets.storage.pruned import pruned_at
 from profile_assets.storage.published import (
     BUCKET,
-    OFFLINE,
     ONLINE,
     PublishRecord,
-    TargetState,
     footer_record,
     read_record,
     with_target,
@@ -54,13 +51,9 @@ from profile_assets.storage.space import bytes_of, require_space
 from profile_assets.storage.stages import current, require
 from profile_assets.storage.verdicts import Verdict, read_verdict, require_passed
 
-SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
-
 ONLINE_FACTOR = 1.5
 """Bytes of the embedded store's file by those of the scores unpacked, as ids lie there: 1.1 to 1.35 were measured for
 ids of 9 to 200 bytes (benchmarks/space.py). By those of the scores as they lie it is 2 to 24, by how alike ids are."""
-
-Manifests = Mapping[str, Manifest]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,13 +165,13 @@ def _publish_table(
     verdict = read_verdict(layout, day) or Verdict(day=day, stages={})
     require_passed(verdict, sources)
     require_not_withdrawn(layout, day, sources, manifests[USER_SCORES].facts["bundle_id"])
-    _require_closed_sums(manifests, day)
+    require_closed_sums(manifests, day)
     schema = table_schema(layout, day, manifests[USER_SHARDS], export.columns)
     if seen is not None and seen.record.sources == sources and has_columns(seen.part, schema):
         return Seen(record=read_record(layout, day) or seen.record, part=seen.part)
     # Every row carries this moment: the rows are written, audited and moved in after it, and looked at before.
     now = as_utc(clock())
-    record = _record(manifests, sources, verdict, now)
+    record = record_of(manifests, sources, verdict, now)
     scores, shards = manifests[USER_SCORES], manifests[USER_SHARDS]
     _require_space(layout, day, scores, shards, export)
     staged, record = stage_rows(layout, scores, shards, record, schema=schema, time_zone=time_zone)
@@ -215,49 +208,3 @@ def _require_part(table: OfflineStore, day: dt.date) -> Path:
     if part is None:
         raise CorruptError(f"{table.path} lost {day} just after it was published", remedy=f"publish {day} again")
     return part
-
-
-def _require_closed_sums(manifests: Manifests, day: dt.date) -> None:
-    broken = list(_broken_links(manifests))
-    if broken:
-        raise AccountingError(
-            f"{day} is not to be published: {'; '.join(broken)}", remedy=f"run {day} again from the first stage named"
-        )
-
-
-def _broken_links(manifests: Manifests) -> Iterator[str]:
-    """Each stage must hold exactly the users of the one before, by count and digest, and be made from it."""
-    for before, after in itertools.pairwise(SOURCES):
-        source, made = manifests[before], manifests[after]
-        if made.made_from.get(before) != source.digest:
-            yield f"{after} was made from another version of {before}"
-        if made.keys != source.keys:
-            yield f"{after} holds {made.rows} rows and {before} {source.rows}, or they are not the same users"
-
-
-def _record(manifests: Manifests, sources: Mapping[str, str], verdict: Verdict, at: dt.datetime) -> PublishRecord:
-    scores = manifests[USER_SCORES]
-    return PublishRecord(
-        day=verdict.day,
-        rows=scores.rows,
-        keys=scores.keys,
-        verdict_digest=verdict.digest,
-        sources=sources,
-        bundle_id=scores.facts["bundle_id"],
-        null_rates=_null_rates(verdict),
-        targets={OFFLINE: TargetState(state="done", at=at)},
-        canary=_canary(scores),
-    )
-
-
-def _canary(scores: Manifest) -> dict[str, Any] | None:
-    """Of the bundle that scored a share of the users, if one did, what readers need to tell these apart."""
-    told = scores.facts.get("canary")
-    return None if told is None else {name: told[name] for name in ("bundle_id", "share", "salt", "rows")}
-
-
-def _null_rates(verdict: Verdict) -> dict[str, float]:
-    """The share of missing values by column over the day, as the gate of the shards observed it."""
-    outcome = verdict.stages[USER_SHARDS].outcome("null_rates")
-    rows: tuple[Mapping[str, Any], ...] = () if outcome is None else outcome.table
-    return {row["column"]: row["observed"] for row in rows if row["shard"] == "day"}

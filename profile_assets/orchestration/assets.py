@@ -14,20 +14,13 @@ from profile_assets.orchestration import pictures
 from profile_assets.orchestration.canary import canary_metadata, canary_of
 from profile_assets.orchestration.carried import tell_of_carrying
 from profile_assets.orchestration.choice import choice_metadata, chosen_model
+from profile_assets.orchestration.judging import check_results, judged, stop_if_failed
 from profile_assets.orchestration.keys import STABLE_BUNDLE, key_of
 from profile_assets.orchestration.parity import ONLINE_PARITY, parity_outcomes, utc_now
 from profile_assets.orchestration.partitions import daily_partitions
 from profile_assets.orchestration.places import gpu_pool
 from profile_assets.orchestration.set_aside import rows_set_aside_shown
-from profile_assets.orchestration.shell import (
-    check_results,
-    day_of,
-    judged,
-    shard_logger,
-    stop_if_failed,
-    working,
-    writing,
-)
+from profile_assets.orchestration.shell import day_of, shard_logger, working, writing
 from profile_assets.profile import Deployment
 from profile_assets.quality.gates import check_names
 from profile_assets.storage.layout import EXPORT, QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profile_assets.errors import CorruptError, DataError, GateError
+from profile_assets.orchestration.judging import stage_verdict
 from profile_assets.orchestration.parity import parity_outcomes, utc_now
-from profile_assets.orchestration.shell import stage_verdict
 from profile_assets.profile import Deployment
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import EXPORT, RECONCILE, USER_SCORES, USER_SHARDS, Layout

@@ -5,7 +5,8 @@ import dagster as dg
 import pytest
 
 from profile_assets.errors import ContractError, LockedError, StorageError
-from profile_assets.orchestration.shell import TRANSIENT, check_results, dagster_errors, stop_if_failed, writing
+from profile_assets.orchestration.judging import check_results, stop_if_failed
+from profile_assets.orchestration.shell import TRANSIENT, dagster_errors, writing
 from profile_assets.profile import load_deployment
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.layout import RAW_USERS, USER_SHARDS
