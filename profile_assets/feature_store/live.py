@@ -12,8 +12,8 @@ from profile_assets.feature_store.settings import OnlineSettings
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.published import Live
 
-_TIMEOUT_S = 3.0
-_RETRIES = 1
+_TIMEOUT_S = 2.0
+_RETRIES = 3  # a server that restarts is back by then, and nobody is told of it
 
 
 def ask(layout: Layout, settings: OnlineSettings) -> Live:
