@@ -28,6 +28,7 @@ from profile_assets.storage.published import (
     read_record,
     write_record,
 )
+from profile_assets.storage.remote import remote_of
 from profile_assets.storage.withdrawals import Withdrawal, read_withdrawal, withdrawal_of, write_withdrawal
 
 TakeBack = Callable[[dt.date], object]
@@ -90,7 +91,7 @@ def complete_withdrawal(layout: Layout, day: dt.date, *, others: Others = Mappin
     # The record knows of the other targets; where it speaks of another publication, the file is the truth.
     told = next(one for one in (record, published) if one is not None and withdrawal.names(one))
     if all(target.state == "withdrawn" for target in told.targets.values()):
-        return None
+        return _taken_here_too(layout, day, withdrawal, others)
     open_offline(layout).remove(day)
     taken = TargetState(state="withdrawn", at=withdrawal.published_at)
     pending = TargetState(state="pending", at=withdrawal.at, note="to be taken out")
@@ -106,6 +107,15 @@ def complete_withdrawal(layout: Layout, day: dt.date, *, others: Others = Mappin
     if failed:
         raise failed[0]
     return withdrawal if after.targets != told.targets else None
+
+
+def _taken_here_too(layout: Layout, day: dt.date, withdrawal: Withdrawal, others: Others) -> Withdrawal | None:
+    """With a profile on S3, another machine may have withdrawn the day, and lookups on this disk have it still."""
+    if remote_of(layout.publish_record(day)) is None or not others:
+        return None
+    for take_back in others.values():
+        take_back(day)
+    return withdrawal
 
 
 def _told(layout: Layout, record: PublishRecord, changed: Mapping[str, TargetState]) -> PublishRecord:

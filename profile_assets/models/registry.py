@@ -23,6 +23,7 @@ from profile_assets.models.pointers import read_pointer as read_pointer
 from profile_assets.models.registry_log import Change as Change
 from profile_assets.storage import atomic
 from profile_assets.storage.layout import Layout
+from profile_assets.storage.pulling import pull_registry
 
 STABLE, CANARY, SHADOW, PREVIOUS = "stable", "canary", "shadow", "previous"
 POINTERS = (STABLE, CANARY, SHADOW, PREVIOUS)
@@ -150,6 +151,7 @@ def require_bundle(layout: Layout, bundle_id: str) -> None:
 def _changing(layout: Layout) -> Iterator[None]:
     """Be the only one who changes the registry, its log complete."""
     with atomic.locked(layout.shared_lock("registry"), what=f"the registry of {layout.name}"):
+        pull_registry(layout)
         for change in _unlogged(layout, registry_log.read_log(layout.registry_log)):
             registry_log.append(layout.registry_log, change, staging=layout.scratch("records"))
         yield

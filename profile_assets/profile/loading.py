@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
@@ -22,6 +23,7 @@ from profile_assets.users.demo import calendar_path
 from profile_assets.users.demo_calendar import load_calendar
 
 S3 = "s3://"
+_PLACE = re.compile(r"s3://[^/\s]+(/\S.*)?/?")
 DEFAULT_PROFILE = "purchase_30d.toml"
 
 
@@ -36,6 +38,8 @@ def load_deployment(
     env = os.environ if environment is None else environment
     data = env.get("PROFILE_DATA") or "data"
     is_remote = data.startswith(S3)
+    if is_remote and not _PLACE.fullmatch(data):
+        raise ProfileError(f"PROFILE_DATA is {data!r}", remedy="set it to s3://bucket or s3://bucket/prefix")
     root = _root((env.get("PROFILE_WORK") or "data") if is_remote else data)
     chosen = path or (Path(env["PROFILE_CONFIG"]) if env.get("PROFILE_CONFIG") else default_profile())
     profile = load_profile(chosen)

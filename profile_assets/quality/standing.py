@@ -15,6 +15,7 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError, GateError
 from profile_assets.storage.layout import Layout
+from profile_assets.storage.parts_there import stamp_there
 from profile_assets.storage.published import (
     BUCKET,
     ONLINE,
@@ -25,7 +26,6 @@ from profile_assets.storage.published import (
     read_part_record,
     read_record,
 )
-from profile_assets.storage.pulling import stamp_there
 from profile_assets.storage.verdicts import read_verdict, require_passed
 from profile_assets.storage.withdrawals import withdrawal_of
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from profile_assets.errors import DiskError, LockedError, StorageError
-from profile_assets.storage.remote import file_carried, folder_carried, remove_carried
+from profile_assets.storage.carried import file_carried, folder_carried, remove_carried
 
 _AGAIN = ", then run that again; what was published stays as it was"
 _WRITABLE = "make that folder writable for this user, then run the day again"

@@ -12,6 +12,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import io
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +26,10 @@ MAX_BYTES = 5 * 1024**3
 
 _REFUSED = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 _GONE = ("NoSuchKey", "404", "NotFound")
-_NOT_OURS = ("NoSuchBucket", "AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch")
+_NOT_OURS = (
+    *("NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "AuthorizationHeaderMalformed", "NotImplemented"),
+    *("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
+)
 _MAX_DELETED = 1000  # in one request
 _BLOCK = 1 << 20
 _DIGEST = "sha256"
@@ -79,13 +83,18 @@ class Objects:
         return None if there is None else str(there["ETag"])
 
     def fetch(self, key: str, target: Path) -> str:
-        """Bring an object into a new file; gives its ETag."""
+        """Bring an object into a new file; gives its ETag. What the disk says against it is raised as it comes."""
         with s3_errors(self._at(key)):
             answer = self.client.get_object(Bucket=self.bucket, Key=self.full_key(key))
-            with target.open("wb") as file, contextlib.closing(answer["Body"]) as body:
-                for block in body.iter_chunks(_BLOCK):
-                    file.write(block)
+        with target.open("wb") as file, contextlib.closing(answer["Body"]) as body:
+            blocks = body.iter_chunks(_BLOCK)
+            while block := self._next(blocks, key):
+                file.write(block)
         return str(answer["ETag"])
+
+    def _next(self, blocks: Iterator[bytes], key: str) -> bytes:
+        with s3_errors(self._at(key)):
+            return next(blocks, b"")
 
     def get(self, key: str, *, start: int = 0) -> tuple[bytes, str]:
         """The bytes of an object from `start` on, and its ETag."""
@@ -135,6 +144,21 @@ class Objects:
         except FileNotFoundError:
             return None
 
+    def require_conditions(self) -> None:
+        """ProfileError where the server ignores what an upload expects: two writers would overrun each other there."""
+        key = f"_probe/{uuid.uuid4()}"
+        self.put(key, b"first", expected=None)
+        try:
+            self.put(key, b"second", expected=None)
+        except LockedError:
+            return
+        finally:
+            self.remove([key])
+        raise ProfileError(
+            f"the server of {self.url} knows no conditional writes (If-None-Match)",
+            remedy="use one that does: AWS S3, MinIO, Ceph, R2",
+        )
+
     def remove(self, keys: Iterable[str]) -> None:
         """Take objects out; those that are not there are no error."""
         left = [{"Key": self.full_key(key)} for key in keys]
@@ -177,7 +201,13 @@ def _opened(source: Path | bytes) -> Iterator[io.BufferedReader | io.BytesIO]:
 @contextlib.contextmanager
 def s3_errors(where: str) -> Iterator[None]:
     """What boto3 raises, as errors of ours; FileNotFoundError for an object that is not there."""
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        NoCredentialsError,
+        ParamValidationError,
+        PartialCredentialsError,
+    )
 
     try:
         yield
@@ -198,5 +228,7 @@ def s3_errors(where: str) -> Iterator[None]:
         raise ProfileError(
             f"{where}: {error}", remedy="give the credentials for S3: AWS_ACCESS_KEY_ID, a profile, or a role"
         ) from error
+    except ParamValidationError as error:
+        raise ProfileError(f"{where} is no place on S3: {error}", remedy="correct its URL") from error
     except (BotoCoreError, OSError) as error:
         raise StorageError(f"{where}: {error}", remedy="see that S3 is up, then try again") from error

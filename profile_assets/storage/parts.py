@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from profile_assets.errors import CorruptError, ProfileError, StorageError
 from profile_assets.storage.layout import PART_FILE, Layout, day_of
-from profile_assets.storage.pulling import bring_part, days_there
+from profile_assets.storage.parts_there import bring_part, days_there
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError, DiskError
 from profile_assets.storage import atomic
+from profile_assets.storage.carried import data_sizes, folder_carried, remove_data_carried, require_seen
 from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, Layout
 from profile_assets.storage.records import FORMAT, read_json
-from profile_assets.storage.remote import data_sizes, folder_carried, remove_data_carried
 
 _MARK_BYTES = 64 * 1024  # with the folders that it may take
 
@@ -33,6 +33,7 @@ def pruned_at(folder: Path) -> dt.datetime | None:
 def remove_data(layout: Layout, stage: str, day: dt.date, *, now: dt.datetime) -> None:
     """Remove everything of a committed stage but its manifest; the caller holds its lock."""
     folder = layout.stage(stage, day)
+    require_seen(folder)
     if pruned_at(folder) is None:
         _mark(layout, folder, now)
     remove_data_carried(folder, (MANIFEST_FILE, MARK_FILE))

@@ -21,7 +21,7 @@ from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.parquet import read_footer
 from profile_assets.storage.parts import days_of, part_of
-from profile_assets.storage.pulling import footer_there
+from profile_assets.storage.parts_there import footer_there
 from profile_assets.storage.records import FORMAT, read_json
 
 OFFLINE = "offline"

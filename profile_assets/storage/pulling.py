@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from profile_assets.errors import LockedError, StorageError
+from profile_assets.errors import CorruptError, LockedError
 from profile_assets.storage import atomic
 from profile_assets.storage.known_objects import Known
 from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS, Layout, day_of
 from profile_assets.storage.objects import Listed
-from profile_assets.storage.parquet import footer_in
+from profile_assets.storage.parts_there import fetch
 from profile_assets.storage.records import FileEntry, read_manifest
-from profile_assets.storage.remote import Remote, data_key, each, remote_of
+from profile_assets.storage.remote import TABLE, Remote, data_key, each, is_ours, is_rows, remote_of
 
-_TABLE = "feature_store/offline/"
+_MODELS = "models/"
 _SEAL = "bundle.json"
-_TAIL_BYTES = 64 * 1024
 
 
 def pull(layout: Layout, days: Sequence[dt.date] = ()) -> None:
@@ -39,16 +37,39 @@ def pull(layout: Layout, days: Sequence[dt.date] = ()) -> None:
     if remote is None:
         return
     with atomic.locked(layout.shared_lock("pull"), what=f"the working copy of {layout.name}"):
-        before = remote.known.all()  # before the listing: what a process here adds meanwhile is not gone
-        listed = remote.objects.listed()
+        known = remote.known.all()  # before the listing: what is added meanwhile is not gone
+        if not known:
+            remote.objects.require_conditions()
+        before = known or _lying_here(remote)
+        listed = {key: one for key, one in remote.objects.listed().items() if is_ours(key)}
+        if before and not listed:
+            raise CorruptError(
+                f"{remote.objects.url} is empty, and {remote.home} is a copy of {len(before):,} objects of it",
+                remedy=f"see that PROFILE_DATA and its server are right; if all of it is to go, remove {remote.home}",
+            )
         _forget(layout, remote, [key for key in before if key not in listed])
         for key, one in listed.items():
-            if key not in before or before[key].etag != one.etag:
-                _see(layout, remote, key, one, before.get(key))
+            if key not in known or known[key].etag != one.etag:
+                _see(layout, remote, key, one, known.get(key))
         _fetch_records(layout, remote, listed)
     for day in days:
         for stage in ROWS:
             bring_rows(layout, stage, day)
+
+
+def pull_registry(layout: Layout) -> None:
+    """Bring the pointers and their log up to date; the caller holds the registry's lock, and is about to move them."""
+    remote = remote_of(layout.home / MANIFEST_FILE)
+    if remote is None:
+        return
+    known = remote.known.all(_MODELS)
+    listed = {key: one for key, one in remote.objects.listed(_MODELS).items() if is_ours(key)}
+    for key in (key for key in {**known, **listed} if not key.startswith(f"{_MODELS}b-")):
+        if key not in listed:
+            remote.known.forget(key)
+            (remote.home / key).unlink(missing_ok=True)
+        elif key not in known or known[key].etag != listed[key].etag:
+            fetch(remote, key, remote.home / key)
 
 
 def bring_rows(layout: Layout, stage: str, day: dt.date) -> None:
@@ -61,7 +82,12 @@ def bring_rows(layout: Layout, stage: str, day: dt.date) -> None:
             if (folder / MARK_FILE).exists():
                 return
             missing = [one for one in read_manifest(folder / MANIFEST_FILE).files if not (folder / one.name).exists()]
-            each(missing, lambda entry: fetch_rows(folder / entry.name, entry))
+            each(missing, lambda entry: _fetch_if_whole(folder / entry.name, entry))
+
+
+def _fetch_if_whole(path: Path, entry: FileEntry) -> None:
+    with contextlib.suppress(CorruptError):  # told by whoever needs that very file; others may be about to make it anew
+        fetch_rows(path, entry)
 
 
 def fetch_rows(path: Path, entry: FileEntry) -> bool:
@@ -70,63 +96,19 @@ def fetch_rows(path: Path, entry: FileEntry) -> bool:
     if remote is None:
         return False
     try:
-        remote.fetch(data_key(remote.key(path), entry.digest), path)
+        fetch(remote, data_key(remote.key(path), entry.digest), path)
     except FileNotFoundError as error:
-        raise StorageError(f"{error} is gone: its stage was made again", remedy="run that again") from error
+        remote.require_known(remote.key(path.parent / MANIFEST_FILE))  # else its stage was made again
+        raise CorruptError(
+            f"{error} is gone, and its manifest names it", remedy="run that day again: profile-assets backfill --again"
+        ) from error
     return True
-
-
-def bring_part(path: Path) -> bool:
-    """Fetch the table's file of a day, if there is one on S3."""
-    remote = remote_of(path)
-    if remote is None or remote.known.get(remote.key(path)) is None:
-        return False
-    try:
-        remote.fetch(remote.key(path), path)
-    except FileNotFoundError:  # withdrawn since
-        return False
-    return True
-
-
-def days_there(layout: Layout) -> list[dt.date]:
-    """The days of the table on S3, as they were when this copy was last brought up to date."""
-    remote = remote_of(layout.home / MANIFEST_FILE)
-    keys = () if remote is None else remote.known.all(_TABLE)
-    return [day for key in keys if (day := day_of(key.split("/")[-2])) is not None]
-
-
-def stamp_there(path: Path) -> str | None:
-    """What tells the object of the table's file from another; None where there is none, or no S3."""
-    remote = remote_of(path)
-    known = None if remote is None else remote.known.get(remote.key(path))
-    return None if known is None else known.etag
-
-
-def footer_there(path: Path) -> Mapping[str, str] | None:
-    """The footer's entries of the table's file on S3, without its rows; None where there is none, or no S3."""
-    remote = remote_of(path)
-    known = None if remote is None else remote.known.get(remote.key(path))
-    if remote is None or known is None:
-        return None
-    key = remote.key(path)
-    kept = remote.known.footer(key, known.etag)
-    if kept is None:
-        kept = json.dumps(footer_in(_tail(remote, key, known.size_bytes), path))
-        remote.known.keep_footer(key, known.etag, kept)
-    return dict(json.loads(kept))
-
-
-def _tail(remote: Remote, key: str, size: int) -> bytes:
-    """The end of a Parquet file, with all of its footer: its last 8 bytes tell how long that is."""
-    tail, _ = remote.objects.get(key, start=max(0, size - _TAIL_BYTES))
-    needed = int.from_bytes(tail[-8:-4], "little") + 8
-    return tail if needed <= len(tail) else remote.objects.get(key, start=max(0, size - needed))[0]
 
 
 def _see(layout: Layout, remote: Remote, key: str, one: Listed, before: Known | None) -> None:
     """Note that there is another object; what lies here of the old one goes, where nobody is at work on it."""
     with contextlib.suppress(LockedError), _left_alone(layout, key):
-        if remote.known.see(key, one, before=before) and key.startswith(_TABLE):
+        if remote.known.see(key, one, before=before) and key.startswith(TABLE):
             (remote.home / key).unlink(missing_ok=True)
 
 
@@ -147,7 +129,7 @@ def _fetch_records(layout: Layout, remote: Remote, listed: Mapping[str, Listed])
     missing = [
         key
         for key in listed
-        if not _is_rows(key) and key in known and not (known[key].is_held and (remote.home / key).exists())
+        if not is_rows(key) and key in known and not (known[key].is_held and (remote.home / key).exists())
     ]
     bundles = {key.rpartition("/")[0] for key in missing if key.startswith("models/b-")}
     for folder in bundles:
@@ -159,25 +141,26 @@ def _fetch_records(layout: Layout, remote: Remote, listed: Mapping[str, Listed])
         with contextlib.suppress(LockedError, FileNotFoundError), _left_alone(layout, key):
             _fetch_manifest(layout, remote, key)
     others = [key for key in missing if not key.startswith("models/b-") and key not in (*marks, *manifests)]
-    each(others, lambda key: _fetch_if_there(remote, key))
+    each(others, lambda key: _fetch_if_there(layout, remote, key))
     for key in marks:
-        with contextlib.suppress(LockedError), _left_alone(layout, key):
-            _fetch_if_there(remote, key)
+        with contextlib.suppress(LockedError, FileNotFoundError), _left_alone(layout, key):
+            fetch(remote, key, remote.home / key)
             for path in (remote.home / key).parent.iterdir():
                 if path.name not in (MANIFEST_FILE, MARK_FILE):
                     path.unlink()
 
 
-def _fetch_if_there(remote: Remote, key: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # gone since the listing
-        remote.fetch(key, remote.home / key)
+def _fetch_if_there(layout: Layout, remote: Remote, key: str) -> None:
+    # Gone since the listing; or somebody here is about to replace what it read: whoever writes has its lock.
+    with contextlib.suppress(FileNotFoundError, LockedError), _left_alone(layout, key):
+        fetch(remote, key, remote.home / key)
 
 
 def _fetch_manifest(layout: Layout, remote: Remote, key: str) -> None:
     """Take a manifest over; files that it describes as others than lie here go."""
     path = remote.home / key
     new = remote.scratch() / atomic.unique_name("manifest.json")
-    remote.fetch(key, new)
+    fetch(remote, key, new)
     if path.exists() and path.read_bytes() == new.read_bytes():
         new.unlink()
         return
@@ -191,7 +174,7 @@ def _fetch_bundle(layout: Layout, remote: Remote, folder: str, keys: Sequence[st
     staged = atomic.empty_folder(remote.scratch() / atomic.unique_name("bundle"))
     try:
         for key in keys:
-            remote.fetch(key, staged / key.rpartition("/")[2])
+            fetch(remote, key, staged / key.rpartition("/")[2])
         _remove_folder(layout, remote.home / folder)
         (remote.home / folder).parent.mkdir(parents=True, exist_ok=True)
         staged.replace(remote.home / folder)
@@ -211,13 +194,24 @@ def _remove_folder(layout: Layout, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _left_alone(layout: Layout, key: str) -> Iterator[None]:
-    """While nobody here reads or writes the stage's day that a key is of; LockedError where somebody does."""
-    stage, day = _stage_of(key), day_of(key.split("/")[1]) if "/" in key else None
-    if stage is None or day is None:
+    """While nobody here reads what a key is of, to write it: LockedError where somebody does."""
+    lock = lock_of(layout, key)
+    if lock is None:
         yield
         return
-    with atomic.locked(layout.day_lock(stage, day), what=f"{stage} of {day}", wait_s=0):
+    with atomic.locked(lock, what=key, wait_s=0):
         yield
+
+
+def lock_of(layout: Layout, key: str) -> Path | None:
+    """The lock that writers of a key hold from reading it on."""
+    room, _, rest = key.partition("/")
+    if room == "models":
+        return None if rest.startswith("b-") else layout.shared_lock("registry")
+    stem = rest.removeprefix("offline/").removeprefix("publish/").removeprefix("withdrawn/").partition("/")[0]
+    day = day_of(f"day={stem.removesuffix('.json').rpartition('=')[2]}")
+    what = {"verdicts": "verdict", "feature_store": "publish"}.get(room, room if room in ROWS else None)
+    return None if what is None or day is None else layout.day_lock(what, day)
 
 
 def _stage_of(key: str) -> str | None:
@@ -225,7 +219,8 @@ def _stage_of(key: str) -> str | None:
     return stage if stage in ROWS else None
 
 
-def _is_rows(key: str) -> bool:
-    """Whether an object holds rows, which come when they are needed."""
-    is_record = key.rpartition("/")[2] in (MANIFEST_FILE, MARK_FILE)
-    return key.startswith(_TABLE) or (_stage_of(key) is not None and not is_record)
+def _lying_here(remote: Remote) -> dict[str, Known]:
+    """What a copy that lost its table of objects holds: all of it is looked at anew, and goes where it is gone."""
+    keys = (path.relative_to(remote.home).as_posix() for path in remote.home.rglob("*") if path.is_file())
+    unknown = Known(etag="", size_bytes=0, is_held=False)
+    return {key: unknown for key in keys if is_ours(key) and (not is_rows(key) or key.startswith(TABLE))}

@@ -12,27 +12,27 @@ What only this machine can use stays here: staging, locks, lookups, alerts, metr
 
 from __future__ import annotations
 
-import contextlib
-import datetime as dt
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from profile_assets.errors import CorruptError, ProfileError
+from profile_assets.errors import CorruptError, LockedError, ProfileError
 from profile_assets.storage.known_objects import KnownObjects
-from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS
+from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, PART_FILE, ROWS, day_of
 from profile_assets.storage.objects import Objects, s3_client
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 FOLDER = "_remote"
+TABLE = "feature_store/offline/"
 _URL_FILE = "url.json"
 _OWN = ("_staging", "_locks", FOLDER, "alerts", "metrics", "tuning", "feature_store/online")
+_ROOMS = (*ROWS, "quarantine", "verdicts", "measures", "models", "feature_store", "reconcile", "shadow_scores")
 _OWN_DAYS = ("reconcile/day=", "shadow_scores/day=")
 _AT_ONCE = 8  # requests
 _SEALS = (MANIFEST_FILE, "bundle.json")
@@ -72,10 +72,23 @@ class Remote:
         return dict([*done, *map(put, (name for name in names if name in _SEALS))])
 
     def remove(self, keys: list[str]) -> None:
-        """Take objects out, there first."""
+        """Take objects out, there first. LockedError where one is another by now than this copy knows; rows have their
+        digest in their name.
+        """
+        for key in keys:
+            if not is_rows(key):
+                self.require_known(key)
         self.objects.remove(keys)
         for key in keys:
             self.known.forget(key)
+
+    def require_known(self, key: str) -> None:
+        """LockedError where there is another object than this copy knows of; none at all is not another."""
+        known, there = self.known.get(key), self.objects.etag(key)
+        if there is not None and (known is None or known.etag != there):
+            raise LockedError(
+                f"{self.objects.url}/{key} is another by now than it was", remedy="look again: it was made meanwhile"
+            )
 
     def fetch(self, key: str, target: Path) -> None:
         """Bring the object of a key to a path, by one rename."""
@@ -121,6 +134,22 @@ def digests_in(manifest: Path) -> dict[str, str]:
     return {entry["name"]: entry["digest"] for entry in json.loads(manifest.read_text(encoding="utf-8"))["files"]}
 
 
+def is_rows(key: str) -> bool:
+    """Whether an object holds rows of a stage or of the table, which come when they are needed."""
+    is_record = key.rpartition("/")[2] in (MANIFEST_FILE, MARK_FILE)
+    return key.startswith(TABLE) or (key.partition("/")[0] in ROWS and not is_record)
+
+
+def is_ours(key: str) -> bool:
+    """Whether a key is one that a profile writes: what else lies below its prefix is somebody else's."""
+    parts = key.split("/")
+    if parts[0] not in _ROOMS or any(part in ("", ".", "..") for part in parts):
+        return False
+    if key.startswith(TABLE):
+        return len(parts) == 4 and parts[3] == PART_FILE and day_of(parts[2]) is not None
+    return is_carried(key)
+
+
 def is_carried(relative: str) -> bool:
     """Whether a path below a profile's folder is one that others see."""
     is_own = any(relative == one or relative.startswith(f"{one}/") for one in _OWN)
@@ -148,74 +177,6 @@ def _url_of(home: Path) -> str:
         raise CorruptError(f"{path} cannot be read: {error}", remedy="remove that folder: it is made anew") from error
 
 
-@contextlib.contextmanager
-def file_carried(staged: Path, final: Path) -> Iterator[None]:
-    """Around the rename of a file: it is committed on S3 before, where the truth lies there."""
-    remote = remote_of(final)
-    if remote is None:
-        yield
-        return
-    etag, size = remote.put_file(staged, final), staged.stat().st_size
-    yield
-    remote.known.hold(remote.key(final), etag, size)
-
-
-@contextlib.contextmanager
-def folder_carried(staged: Path, final: Path) -> Iterator[None]:
-    """Around the rename of a folder: it is committed on S3 before. The mark of an older pruning goes after."""
-    remote = remote_of(final / MANIFEST_FILE)
-    if remote is None:
-        yield
-        return
-    put = remote.put_folder(staged, final)
-    yield
-    for key, (etag, size) in put.items():
-        remote.known.hold(key, etag, size)
-    mark = remote.key(final / MARK_FILE)
-    if remote.known.get(mark) is not None:
-        remote.remove([mark])
-
-
-def remove_carried(path: Path) -> None:
-    """Take the object of a record or of the table's file out of S3, where the truth lies there."""
-    remote = remote_of(path)
-    if remote is not None:
-        remote.remove([remote.key(path)])
-
-
-def data_sizes(folder: Path, besides: tuple[str, ...]) -> dict[str, int]:
-    """The bytes of a folder's objects on S3 by key, but of those named; nothing where the truth lies here."""
-    remote = remote_of(folder / MANIFEST_FILE)
-    if remote is None:
-        return {}
-    found = remote.known.all(f"{remote.key(folder)}/")
-    return {key: one.size_bytes for key, one in found.items() if key.rpartition("/")[2] not in besides}
-
-
-def superseded(home: Path, before: dt.datetime) -> dict[str, int]:
-    """Objects that stages uploaded before that moment and that no manifest names any more: their bytes, by key.
-
-    A manifest that is younger than the copy of it here names what was uploaded since that moment.
-    """
-    remote = remote_of(home / MANIFEST_FILE)
-    if remote is None:
-        return {}
-    named = set[str]()
-    found = {key: one for key, one in remote.objects.listed().items() if key.partition("/")[0] in ROWS}
-    for folder in {key.rpartition("/")[0] for key in found}:
-        digests = digests_in(home / folder / MANIFEST_FILE)
-        named |= {f"{folder}/{name}" for name in (MANIFEST_FILE, MARK_FILE)}
-        named |= {data_key(f"{folder}/{name}", digest) for name, digest in digests.items()}
-    return {key: one.size_bytes for key, one in found.items() if key not in named and one.at < before}
-
-
-def remove_data_carried(folder: Path, besides: tuple[str, ...]) -> None:
-    """Take a folder's objects out of S3, but those named."""
-    remote = remote_of(folder / MANIFEST_FILE)
-    if remote is not None:
-        remote.remove(sorted(data_sizes(folder, besides)))
-
-
 def adopt(home: Path, url: str | None) -> None:
     """Make the folder of a profile the working copy of `url`, or see that it is none (`url` is None).
 
@@ -228,7 +189,8 @@ def adopt(home: Path, url: str | None) -> None:
     if known is not None:
         raise ProfileError(
             f"{home} is the working copy of {known}",
-            remedy="set PROFILE_DATA to what that lies under, or PROFILE_WORK to another folder",
+            remedy=f"set PROFILE_DATA to what that lies under, or PROFILE_WORK to another folder; "
+            f"where that was a mistake and nothing lies there, remove {home}",
         )
     if home.exists() and any(is_carried(f"{path.name}/x") for path in home.iterdir()):
         raise ProfileError(

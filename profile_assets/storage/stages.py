@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from profile_assets.errors import CorruptError, DataError
 from profile_assets.storage import atomic
+from profile_assets.storage.carried import restore_carried
 from profile_assets.storage.keys import KeySet, key_set, md5_words
 from profile_assets.storage.layout import MANIFEST_FILE, Layout
 from profile_assets.storage.parquet import file_digest, is_text, iter_batches
@@ -117,6 +118,8 @@ def commit(layout: Layout, day: dt.date, staged: Staged) -> Manifest:
         atomic.replace_folder(staged.folder, final)
     elif pruned_at(final) is not None:
         unmark(final)
+    else:
+        restore_carried(final)
     atomic.remove_replaced(layout.staging(staged.manifest.stage, day))  # of a run that died before it could
     return staged.manifest
 

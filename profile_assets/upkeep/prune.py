@@ -20,10 +20,10 @@ from pathlib import Path
 
 from profile_assets.errors import CorruptError, LockedError
 from profile_assets.storage import atomic
+from profile_assets.storage.carried import remove_superseded, superseded
 from profile_assets.storage.layout import RAW_USERS, RECONCILE, USER_SCORES, USER_SHARDS, Layout, day_of
 from profile_assets.storage.pruned import data_bytes, remove_data
 from profile_assets.storage.published import OFFLINE, ONLINE, published_days, read_record
-from profile_assets.storage.remote import remove_carried, superseded
 from profile_assets.upkeep.settings import Retention
 
 NEWEST_KEPT = 2
@@ -108,7 +108,7 @@ def _remove(layout: Layout, removal: Removal, now: dt.datetime) -> None:
     if removal.day is not None and not removal.is_left_behind:
         remove_data(layout, removal.stage, removal.day, now=now)
         return
-    remove_carried(removal.path)
+    remove_superseded(removal.path)
     with atomic.disk_errors("cannot remove", removal.path):
         if removal.path.is_dir() and not removal.path.is_symlink():
             shutil.rmtree(removal.path)

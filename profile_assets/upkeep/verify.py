@@ -15,6 +15,7 @@ from pathlib import Path
 
 from profile_assets.feature_store.bucket import Bucket
 from profile_assets.feature_store.versions import OnlineStore
+from profile_assets.storage.carried import missing_there
 from profile_assets.storage.keys import KeySet
 from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import iter_batches
@@ -84,7 +85,8 @@ def _stage(layout: Layout, day: dt.date, stage: str, manifests: dict[str, Manife
 def _wrong_files(folder: Path, manifest: Manifest) -> list[str]:
     names = {entry.name for entry in manifest.files}
     extra = [f"{path.name} is not in its manifest" for path in data_files(folder) if path.name not in names]
-    return [reason for entry in manifest.files if (reason := _wrong_file(folder / entry.name, entry))] + extra
+    lost = [f"{name} is gone on S3" for name in missing_there(folder)]
+    return [reason for entry in manifest.files if (reason := _wrong_file(folder / entry.name, entry))] + extra + lost
 
 
 def _wrong_file(path: Path, entry: FileEntry) -> str | None:

@@ -24,15 +24,16 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from profile_assets.errors import DataError
+from profile_assets.errors import CorruptError, DataError
+from profile_assets.feature_store.online_sqlite import SqliteStore
 from profile_assets.feature_store.read import read_day
 from profile_assets.feature_store.withdraw import withdraw
 from profile_assets.profile import Deployment, load_deployment
 from profile_assets.storage import atomic
+from profile_assets.storage.carried import remove_data_carried
 from profile_assets.storage.layout import ROWS
 from profile_assets.storage.published import published_days
 from profile_assets.storage.pulling import pull
-from profile_assets.storage.remote import remove_data_carried
 from profile_assets.storage.stages import Staged, commit, current, require
 from profile_assets.upkeep.prune import prune
 from profile_assets.upkeep.verify import verify_day
@@ -288,6 +289,42 @@ def test_a_pruning_that_died_is_taken_back_with_what_it_removed_on_s3(shelf: She
     commit(here, DAY, Staged(folder=folder, manifest=raw))
     pull(there, [DAY])
     assert require(there, "raw_users", DAY) == raw
+
+
+def test_rows_that_were_lost_on_s3_are_named_and_brought_back_by_whoever_has_or_makes_them(shelf: Shelf) -> None:
+    for prefix, has_copy in (("lost-kept", True), ("lost-made", False)):
+        shelf.copy("start", prefix)
+        root = shelf.machine(newer=OLD)
+        deployment = shelf.deployment(root, prefix)
+        layout = deployment.layout
+        deployment.pull(*[DAY] if has_copy else [])
+        (key,) = (one for one in shelf.keys(f"{prefix}/small/user_scores/day={DAY}") if "shard-00" in one)
+        shelf.client.delete_object(Bucket=shelf.bucket, Key=key)
+        deployment.pull(DAY)
+        proof = {one.part: one for one in verify_day(layout, DAY, time_zone="Europe/Berlin").findings}
+        assert (proof["user_scores"].state, "shard-00" in proof["user_scores"].detail) == ("wrong", True)
+        if not has_copy:
+            with pytest.raises(CorruptError, match="is gone, and its manifest names it"):
+                require(layout, "user_scores", DAY)
+        assert shelf.run(root, prefix)["status"] == 0
+        assert key in shelf.keys(prefix)
+        other = shelf.deployment(shelf.machine(), prefix)
+        other.pull(DAY)
+        assert verify_day(other.layout, DAY, time_zone="Europe/Berlin").is_right
+
+
+def test_a_day_that_was_withdrawn_elsewhere_goes_out_of_the_lookups_here(shelf: Shelf) -> None:
+    roots = [shelf.machine(newer=OLD) for _ in range(2)]
+    shelf.copy("start", "taken-back")
+    for root in roots:
+        shelf.command(root, "taken-back", "publish", str(DAY))
+    lookups = SqliteStore(shelf.deployment(roots[1], "taken-back").layout)
+    served = []
+    for root in roots:
+        shelf.command(root, "taken-back", "withdraw", str(DAY), "--why", "bad")
+        live = lookups.live()
+        served.append(None if live is None else live.day)
+    assert served == [DAY, BEFORE]
 
 
 def test_the_command_line_works_on_s3_through_dagster(shelf: Shelf) -> None:

@@ -115,6 +115,9 @@ def test_times_without_a_zone_may_be_declared_to_be_utc(write: Callable[[str], P
 def test_the_data_root_is_a_folder_or_lies_on_s3(tmp_path, monkeypatch, write, minimal):
     with pytest.raises(ProfileError, match="'gs://bucket/x' is neither a folder nor on S3"):
         load_deployment(environment={"PROFILE_DATA": "gs://bucket/x"})
+    for wrong in ("s3://", "s3:///x", "s3://a b/c"):
+        with pytest.raises(ProfileError, match="set it to s3://bucket"):
+            load_deployment(environment={"PROFILE_DATA": wrong, "PROFILE_WORK": str(tmp_path / "work")})
     on_s3 = {"PROFILE_DATA": "s3://bucket/x/", "PROFILE_WORK": str(tmp_path / "work")}
     home = load_deployment(write(minimal), environment=on_s3).layout.home
     assert home.parent == tmp_path / "work"

@@ -14,11 +14,13 @@ from profile_assets.errors import CorruptError, LockedError, ProfileError, Stora
 from profile_assets.models.registry import history, read_pointer
 from profile_assets.models.registry_log import Change, append
 from profile_assets.storage import atomic
+from profile_assets.storage.carried import remove_superseded, superseded
 from profile_assets.storage.known_objects import KnownObjects
 from profile_assets.storage.layout import Layout
 from profile_assets.storage.objects import Objects, s3_client
-from profile_assets.storage.pulling import pull
-from profile_assets.storage.remote import adopt, is_carried, remote_of, superseded
+from profile_assets.storage.parts_there import days_there
+from profile_assets.storage.pulling import lock_of, pull
+from profile_assets.storage.remote import adopt, is_carried, remote_of
 
 DAY = dt.date(2026, 1, 5)
 
@@ -97,6 +99,7 @@ def test_an_upload_whose_answer_was_lost_is_not_refused_when_it_is_sent_again(ur
 def test_an_object_that_was_removed_meanwhile_is_not_brought_back(copies: tuple[Layout, Layout]) -> None:
     here, there = copies
     write(here, {"n": 1})
+    atomic.write_json(here.publish_record(DAY), {}, staging=here.scratch("records"))
     pull(there)
     atomic.remove_file(here.verdict(DAY))
     with pytest.raises(LockedError, match="removed meanwhile"):
@@ -214,3 +217,121 @@ def test_rows_that_no_manifest_names_go_after_a_while_and_not_before(copies: tup
     assert superseded(here.home, now - dt.timedelta(days=1)) == {}
     left = superseded(here.home, now + dt.timedelta(days=1))
     assert left == {f"raw_users/day={DAY}/users.{('old' * 10)[:16]}.parquet": 3}
+
+
+def test_a_pull_leaves_what_somebody_here_has_read_to_write_it(copies: tuple[Layout, Layout]) -> None:
+    """Else the ETag would be that of a record which the writer never saw, and the other's write would be lost."""
+    here, there = copies
+    write(here, {"n": 0})
+    pull(there)
+    with atomic.locked(there.day_lock("verdict", DAY), what="the verdict"):
+        seen = read(there)
+        write(here, {"n": 1})
+        pull(there)
+        assert read(there) == seen
+        with pytest.raises(LockedError):
+            write(there, {**seen, "added": True})
+    pull(there)
+    assert read(there) == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "lock"),
+    [
+        ("verdicts/day=2026-01-05.json", "verdict-2026-01-05.lock"),
+        ("feature_store/publish/2026-01-05.json", "publish-2026-01-05.lock"),
+        ("feature_store/withdrawn/2026-01-05.json", "publish-2026-01-05.lock"),
+        ("feature_store/offline/ds=2026-01-05/part-00000.parquet", "publish-2026-01-05.lock"),
+        ("raw_users/day=2026-01-05/manifest.json", "raw_users-2026-01-05.lock"),
+        ("models/stable.json", "registry.lock"),
+        ("models/log.jsonl", "registry.lock"),
+        ("models/b-0123456789abcdef/weights.safetensors", None),
+        ("measures/day=2026-01-05/user_shards.parquet", None),
+    ],
+)
+def test_each_key_is_left_by_the_lock_of_its_writers(tmp_path: Path, key: str, lock: str | None) -> None:
+    found = lock_of(Layout(root=tmp_path, name="score"), key)
+    assert (None if found is None else found.name) == lock
+
+
+def test_what_was_replaced_elsewhere_is_not_removed(copies: tuple[Layout, Layout]) -> None:
+    here, there = copies
+    write(here, {"n": 1})
+    pull(there)
+    write(here, {"n": 2})
+    with pytest.raises(LockedError, match="another by now"):
+        atomic.remove_file(there.verdict(DAY))
+    pull(there)
+    assert read(there) == {"n": 2}
+    atomic.remove_file(there.verdict(DAY))
+
+
+def test_a_prefix_that_was_emptied_takes_nothing_from_the_copy(copies: tuple[Layout, Layout], url: str) -> None:
+    here, _ = copies
+    write(here, {"n": 1})
+    objects = Objects(url, s3_client)
+    objects.remove(objects.listed())
+    with pytest.raises(CorruptError, match=r"is empty, and .* is a copy of 1 objects"):
+        pull(here)
+    assert read(here) == {"n": 1}
+
+
+def test_keys_that_no_profile_writes_are_left_alone(copies: tuple[Layout, Layout], url: str) -> None:
+    here, there = copies
+    write(here, {"n": 1})
+    objects = Objects(url, s3_client)
+    strange = (
+        *("_remote/url.json", "alerts/book.json", "../../escaped.json", "verdicts/", "scores/x.parquet"),
+        *("feature_store/offline/ds=2026-01-05/_SUCCESS", "feature_store/offline/ds=2026-01-05/", "/", "verdicts//x"),
+    )
+    for key in strange:
+        objects.put(key, b"{}", expected=None)
+    pull(there)
+    assert read(there) == {"n": 1}
+    assert json.loads((there.home / "_remote" / "url.json").read_text())["url"] == url
+    assert not (there.home / "../../escaped.json").exists()
+    assert days_there(there) == []
+
+
+def test_a_copy_that_lost_what_it_knew_keeps_nothing_that_is_gone(copies: tuple[Layout, Layout]) -> None:
+    here, there = copies
+    write(here, {"n": 1})
+    atomic.write_json(here.publish_record(DAY), {}, staging=here.scratch("records"))
+    pull(there)
+    (there.home / "_remote" / "objects.sqlite").unlink()
+    atomic.remove_file(here.verdict(DAY))
+    pull(there)
+    assert not there.verdict(DAY).exists()
+    assert there.publish_record(DAY).exists()
+
+
+def test_rows_that_a_manifest_names_again_are_not_removed(copies: tuple[Layout, Layout], url: str) -> None:
+    here, there = copies
+    for content in ("old", "new", "old"):
+        if content == "old" and here.stage("raw_users", DAY).exists():
+            pull(there)
+            (key,) = superseded(there.home, dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+        folder = atomic.empty_folder(here.staging("raw_users", DAY))
+        (folder / "users.parquet").write_text(content)
+        named = {"files": [{"name": "users.parquet", "digest": content * 10}]}
+        (folder / "manifest.json").write_text(json.dumps(named))
+        atomic.replace_folder(folder, here.stage("raw_users", DAY))
+    remove_superseded(there.home / key)
+    assert key in Objects(url, s3_client).listed()
+
+
+@pytest.mark.usefixtures("url")
+def test_a_url_that_is_none_is_the_profiles_mistake(tmp_path: Path) -> None:
+    for n, wrong in enumerate(("s3://no bucket/x", "s3://x/y")):
+        layout = Layout(root=tmp_path / str(n), name="score")
+        adopt(layout.home, wrong)
+        with pytest.raises(ProfileError):
+            pull(layout)
+
+
+def test_a_server_that_takes_every_upload_is_refused(
+    copies: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("profile_assets.storage.objects._replacing", lambda _: {})
+    with pytest.raises(ProfileError, match="knows no conditional writes"):
+        pull(copies[0])
