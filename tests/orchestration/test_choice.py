@@ -47,14 +47,14 @@ def test_by_default_todays_model_scores_and_the_day_shows_that_it_did_not_exist_
     shown = small.shown("user_scores")
     assert (shown["model"], shown["model_did_not_exist_yet"], shown["model_made_at"]) == ("stable", True, SECOND_MADE)
 
-    from profile_assets.commands import tour, upkeep
+    from profile_assets.commands import status, tour
 
     monkeypatch.setattr(tour.console, "width", 200)
     monkeypatch.setenv("PROFILE_DATA", str(small.layout.root))
     monkeypatch.setenv("PROFILE_CONFIG", str(small.layout.root / "small.toml"))
     tour.show(None)
     assert "the model did not exist yet" in capsys.readouterr().out
-    upkeep.status(1000, as_json=True)
+    status.status(1000, as_json=True)
     states = {one["day"]: one for one in json.loads(capsys.readouterr().out)}
     assert [day for day, one in states.items() if one["model_did_not_exist_yet"]] == [str(EARLY)]
     small.session.score(EARLY, model=two_models[0])
