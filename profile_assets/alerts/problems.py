@@ -16,7 +16,7 @@ from profile_assets.quality.freshness import DueRule, Judgement, due_at
 from profile_assets.storage.layout import MANIFEST_FILE, RAW_USERS, RECONCILE, Layout, day_of
 from profile_assets.storage.outcomes import UNRELEASABLE, Outcome
 from profile_assets.storage.published import BUCKET, OFFLINE, ONLINE, read_part_record
-from profile_assets.storage.records import read_json
+from profile_assets.storage.records import days_recorded, read_json
 from profile_assets.storage.stages import current
 from profile_assets.storage.verdicts import Verdict, read_verdict
 
@@ -198,8 +198,7 @@ def set_aside(layout: Layout, rule: DueRule, now: dt.datetime, *, limit: float) 
 
 def differing(layout: Layout, rule: DueRule, now: dt.datetime) -> Iterator[Problem]:
     """The newest reconciled day, while readers see the very publication that its scores in full differ from."""
-    stems = (path.stem for path in layout.reconciliations.glob("????-??-??.json"))
-    day = max((day for stem in stems if (day := day_of(f"day={stem}")) is not None), default=None)
+    day = max(days_recorded(layout.reconciliations), default=None)
     found = None if day is None else read_json(layout.reconciliation(day))
     published = None if day is None else read_part_record(layout, day)
     if day is None or found is None or published is None:

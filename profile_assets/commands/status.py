@@ -13,7 +13,7 @@ from profile_assets.models.choosing import is_later
 from profile_assets.profile import Deployment, open_deployment
 from profile_assets.quality.freshness import due_at, starts_beyond
 from profile_assets.quality.standing import Standing, standing
-from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
+from profile_assets.storage.layout import ROWS
 from profile_assets.storage.published import Live
 from profile_assets.upkeep.days import DayState, StageState, day_states
 
@@ -81,7 +81,7 @@ def _is_later(deployment: Deployment, state: DayState) -> bool:
 
 
 def _cells(state: DayState, now: dt.datetime, *, is_wide: bool) -> list[str]:
-    stages = [_stage_cell(state.stages[stage], is_wide=is_wide) for stage in (RAW_USERS, USER_SHARDS, USER_SCORES)]
+    stages = [_stage_cell(state.stages[stage], is_wide=is_wide) for stage in ROWS]
     verdict = {"passed": "[green]passed[/]", "stopped": "[red]stopped[/]"}.get(state.verdict, _plain(state.verdict))
     if state.released and state.verdict == "passed":
         verdict = "[yellow]released[/]"

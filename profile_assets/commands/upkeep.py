@@ -10,7 +10,7 @@ from rich.console import Console
 from profile_assets.errors import ProfileError
 from profile_assets.feature_store.bucket import Bucket
 from profile_assets.feature_store.versions import OnlineStore
-from profile_assets.profile import Deployment, open_deployment
+from profile_assets.profile import Deployment, load_deployment, open_deployment
 from profile_assets.upkeep.findings import FAULTS
 from profile_assets.upkeep.prune import Pruning
 from profile_assets.upkeep.verify import DayProof, verify_day
@@ -30,7 +30,7 @@ def verify(first: dt.date, last: dt.date) -> bool:
     """Print what was found of each day; whether all of it is right."""
     if last < first:
         raise ProfileError(f"{first} to {last} is no range of days", remedy="give the earlier day first")
-    deployment = open_deployment()
+    deployment = load_deployment()  # each day is pulled below
     online, bucket, is_right = _online(deployment), _bucket(deployment), True
     for n in range((last - first).days + 1):
         with console.status(f"reading {first + n * ONE_DAY} ..."):

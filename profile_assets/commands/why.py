@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from profile_assets.errors import DataError
-from profile_assets.profile import open_deployment
+from profile_assets.profile import load_deployment
 from profile_assets.tracing.trace import Question, trace
 
 console = Console(highlight=False)
@@ -19,7 +19,7 @@ console = Console(highlight=False)
 
 def why(user: str, day: dt.date, *, is_personal: bool, as_json: bool) -> None:
     """Trace the score and print it."""
-    deployment = open_deployment()
+    deployment = load_deployment()
     deployment.pull(day)
     found = trace(
         Question(

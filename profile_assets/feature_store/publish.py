@@ -27,14 +27,14 @@ from profile_assets.feature_store.publish_online import (
     roll_forward,
     take_out,
 )
-from profile_assets.feature_store.recording import SOURCES, record_of, require_closed_sums
+from profile_assets.feature_store.recording import record_of, require_closed_sums
 from profile_assets.feature_store.rows import audit, has_columns, stage_rows, table_schema
 from profile_assets.feature_store.settings import ExportSettings
 from profile_assets.feature_store.versions import OnlineStore
 from profile_assets.feature_store.withdraw import TakeBack, complete_withdrawal, require_not_withdrawn
 from profile_assets.storage.atomic import locked
 from profile_assets.storage.days import as_utc
-from profile_assets.storage.layout import USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.layout import ROWS, USER_SCORES, USER_SHARDS, Layout
 from profile_assets.storage.parquet import unpacked_on_disk
 from profile_assets.storage.pruned import pruned_at
 from profile_assets.storage.published import (
@@ -139,7 +139,7 @@ def _undisturbed(layout: Layout, day: dt.date) -> Iterator[None]:
     """Be the only one that publishes the day, while nobody rewrites what is published."""
     with contextlib.ExitStack() as held:
         held.enter_context(locked(layout.day_lock("publish", day), what=f"the publication of {day}"))
-        for stage in reversed(SOURCES):
+        for stage in reversed(ROWS):
             held.enter_context(locked(layout.day_lock(stage, day), what=f"{stage} of {day}", is_shared=True))
         yield
 
@@ -160,7 +160,7 @@ def _publish_table(
         if _is_pruned_since(layout, day, seen.record):
             require_passed(read_verdict(layout, day) or Verdict(day=day, stages={}), seen.record.sources)
             return Seen(record=known, part=seen.part)
-    manifests = {stage: require(layout, stage, day) for stage in SOURCES}
+    manifests = {stage: require(layout, stage, day) for stage in ROWS}
     sources = {stage: manifest.digest for stage, manifest in manifests.items()}
     verdict = read_verdict(layout, day) or Verdict(day=day, stages={})
     require_passed(verdict, sources)
@@ -185,9 +185,9 @@ def _publish_table(
 
 def _is_pruned_since(layout: Layout, day: dt.date, told: PublishRecord) -> bool:
     """Whether the stages are those that were published, and only their rows are gone, as is usual after a while."""
-    manifests = {stage: current(layout, stage, day) for stage in SOURCES}
+    manifests = {stage: current(layout, stage, day) for stage in ROWS}
     are_same = {stage: one.digest for stage, one in manifests.items() if one is not None} == dict(told.sources)
-    return are_same and any(pruned_at(layout.stage(stage, day)) is not None for stage in SOURCES)
+    return are_same and any(pruned_at(layout.stage(stage, day)) is not None for stage in ROWS)
 
 
 def _what_readers_see(table: OfflineStore, day: dt.date) -> Seen | None:

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from profile_assets.errors import AccountingError
-from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS
+from profile_assets.storage.layout import ROWS, USER_SCORES, USER_SHARDS
 from profile_assets.storage.published import OFFLINE, PublishRecord, TargetState
 from profile_assets.storage.records import Manifest
 from profile_assets.storage.verdicts import Verdict
 
-SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
 Manifests = Mapping[str, Manifest]
 
 
@@ -27,7 +26,7 @@ def require_closed_sums(manifests: Manifests, day: dt.date) -> None:
 
 def _broken_links(manifests: Manifests) -> Iterator[str]:
     """Each stage must hold exactly the users of the one before, by count and digest, and be made from it."""
-    for before, after in itertools.pairwise(SOURCES):
+    for before, after in itertools.pairwise(ROWS):
         source, made = manifests[before], manifests[after]
         if made.made_from.get(before) != source.digest:
             yield f"{after} was made from another version of {before}"

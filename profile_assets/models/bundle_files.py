@@ -16,6 +16,7 @@ from typing import Any
 from profile_assets.errors import BundleError
 from profile_assets.features.bins import Bins
 from profile_assets.storage.atomic import disk_errors
+from profile_assets.storage.layout import SEAL_FILE
 
 FORMAT = 1
 WEIGHTS = "weights.safetensors"
@@ -25,7 +26,7 @@ METRICS = "metrics.json"
 SNAPSHOT = "data_snapshot.json"
 PROVENANCE = "provenance.json"
 GOLDEN = "golden.parquet"
-SEAL = "bundle.json"
+SEAL = SEAL_FILE
 BINS = "bins"  # in METRICS: the histograms that training fixed, which move no score and so no id
 FILES = (WEIGHTS, SIGNATURE, SPEC, METRICS, SNAPSHOT, PROVENANCE, GOLDEN)
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS
-from profile_assets.storage.remote import data_key, digests_in, remote_of
+from profile_assets.storage.remote import data_keys, digests_in, digests_of, remote_of
 
 
 @contextlib.contextmanager
@@ -64,8 +63,9 @@ def missing_there(folder: Path) -> list[str]:
     remote = remote_of(folder / MANIFEST_FILE)
     if remote is None:
         return []
-    known, own = remote.known.all(f"{remote.key(folder)}/"), digests_in(folder / MANIFEST_FILE)
-    return [name for name, digest in own.items() if data_key(remote.key(folder / name), digest) not in known]
+    known = remote.known.all(f"{remote.key(folder)}/")
+    named = data_keys(remote.key(folder), digests_in(folder / MANIFEST_FILE))
+    return [name for name, key in named.items() if key not in known]
 
 
 def require_seen(folder: Path) -> None:
@@ -80,13 +80,13 @@ def remove_superseded(path: Path) -> None:
     remote = remote_of(path)
     if remote is None:
         return
-    key = remote.key(path)
+    key, folder = remote.key(path), remote.key(path.parent)
+    manifest = f"{folder}/{MANIFEST_FILE}"
     try:
-        told = json.loads(remote.objects.get(f"{key.rpartition('/')[0]}/{MANIFEST_FILE}")[0])
+        digests = digests_of(remote.objects.get(manifest)[0], manifest)
     except FileNotFoundError:
-        told = {"files": []}
-    folder = key.rpartition("/")[0]
-    if key not in {data_key(f"{folder}/{entry['name']}", entry["digest"]) for entry in told["files"]}:
+        digests = {}
+    if key not in data_keys(folder, digests).values():
         remote.remove([key])
 
 
@@ -110,9 +110,8 @@ def superseded(home: Path, before: dt.datetime) -> dict[str, int]:
     named = set[str]()
     found = {key: one for key, one in remote.objects.listed().items() if key.partition("/")[0] in ROWS}
     for folder in {key.rpartition("/")[0] for key in found}:
-        digests = digests_in(home / folder / MANIFEST_FILE)
         named |= {f"{folder}/{name}" for name in (MANIFEST_FILE, MARK_FILE)}
-        named |= {data_key(f"{folder}/{name}", digest) for name, digest in digests.items()}
+        named |= set(data_keys(folder, digests_in(home / folder / MANIFEST_FILE)).values())
     return {key: one.size_bytes for key, one in found.items() if key not in named and one.at < before}
 
 

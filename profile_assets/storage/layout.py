@@ -25,6 +25,7 @@ USERS_FILE = "users.parquet"
 QUARANTINE_FILE = "rows.parquet"
 MANIFEST_FILE = "manifest.json"
 MARK_FILE = "pruned.json"
+SEAL_FILE = "bundle.json"  # of a bundle; written last
 PART_FILE = "part-00000.parquet"
 
 

@@ -18,14 +18,13 @@ from pathlib import Path
 from profile_assets.errors import CorruptError, LockedError
 from profile_assets.storage import atomic
 from profile_assets.storage.known_objects import Known
-from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS, Layout, day_of
+from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, ROWS, SEAL_FILE, Layout, day_of
 from profile_assets.storage.objects import Listed
 from profile_assets.storage.parts_there import fetch
 from profile_assets.storage.records import FileEntry, read_manifest
 from profile_assets.storage.remote import TABLE, Remote, data_key, each, is_ours, is_rows, remote_of
 
 _MODELS = "models/"
-_SEAL = "bundle.json"
 
 
 def pull(layout: Layout, days: Sequence[dt.date] = ()) -> None:
@@ -117,8 +116,8 @@ def _forget(layout: Layout, remote: Remote, keys: Iterable[str]) -> None:
         with contextlib.suppress(LockedError), _left_alone(layout, key):
             path = remote.home / key
             remote.known.forget(key)
-            if path.name == _SEAL or (path.name == MANIFEST_FILE and _stage_of(key) is not None):
-                _remove_folder(layout, path.parent)
+            if path.name == SEAL_FILE or (path.name == MANIFEST_FILE and _stage_of(key) is not None):
+                _remove_folder(remote, path.parent)
             else:
                 path.unlink(missing_ok=True)
 
@@ -133,13 +132,13 @@ def _fetch_records(layout: Layout, remote: Remote, listed: Mapping[str, Listed])
     ]
     bundles = {key.rpartition("/")[0] for key in missing if key.startswith("models/b-")}
     for folder in bundles:
-        if f"{folder}/{_SEAL}" in listed:  # else it is being made
-            _fetch_bundle(layout, remote, folder, [key for key in listed if key.startswith(f"{folder}/")])
+        if f"{folder}/{SEAL_FILE}" in listed:  # else it is being made
+            _fetch_bundle(remote, folder, [key for key in listed if key.startswith(f"{folder}/")])
     marks = [key for key in missing if key.endswith(f"/{MARK_FILE}")]
     manifests = [key for key in missing if _stage_of(key) is not None and key.endswith(f"/{MANIFEST_FILE}")]
     for key in manifests:
         with contextlib.suppress(LockedError, FileNotFoundError), _left_alone(layout, key):
-            _fetch_manifest(layout, remote, key)
+            _fetch_manifest(remote, key)
     others = [key for key in missing if not key.startswith("models/b-") and key not in (*marks, *manifests)]
     each(others, lambda key: _fetch_if_there(layout, remote, key))
     for key in marks:
@@ -156,7 +155,7 @@ def _fetch_if_there(layout: Layout, remote: Remote, key: str) -> None:
         fetch(remote, key, remote.home / key)
 
 
-def _fetch_manifest(layout: Layout, remote: Remote, key: str) -> None:
+def _fetch_manifest(remote: Remote, key: str) -> None:
     """Take a manifest over; files that it describes as others than lie here go."""
     path = remote.home / key
     new = remote.scratch() / atomic.unique_name("manifest.json")
@@ -164,30 +163,29 @@ def _fetch_manifest(layout: Layout, remote: Remote, key: str) -> None:
     if path.exists() and path.read_bytes() == new.read_bytes():
         new.unlink()
         return
-    _remove_folder(layout, path.parent)
+    _remove_folder(remote, path.parent)
     path.parent.mkdir(parents=True)
     new.replace(path)
 
 
-def _fetch_bundle(layout: Layout, remote: Remote, folder: str, keys: Sequence[str]) -> None:
+def _fetch_bundle(remote: Remote, folder: str, keys: Sequence[str]) -> None:
     """A bundle appears whole, as everything that is believed because it lies there."""
     staged = atomic.empty_folder(remote.scratch() / atomic.unique_name("bundle"))
     try:
         for key in keys:
             fetch(remote, key, staged / key.rpartition("/")[2])
-        _remove_folder(layout, remote.home / folder)
+        _remove_folder(remote, remote.home / folder)
         (remote.home / folder).parent.mkdir(parents=True, exist_ok=True)
         staged.replace(remote.home / folder)
     except FileNotFoundError:  # gone since the listing
         shutil.rmtree(staged)
 
 
-def _remove_folder(layout: Layout, folder: Path) -> None:
+def _remove_folder(remote: Remote, folder: Path) -> None:
     """Out of sight by one rename, then gone."""
     if folder.exists():
-        aside = layout.scratch("remote") / atomic.unique_name(folder.name)
+        aside = remote.scratch() / atomic.unique_name(folder.name)
         with atomic.disk_errors("cannot remove", folder):
-            aside.parent.mkdir(parents=True, exist_ok=True)
             folder.replace(aside)
             shutil.rmtree(aside)
 

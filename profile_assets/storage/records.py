@@ -7,6 +7,7 @@ that one which was changed, or lies where another belongs, is never taken for th
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from typing import Any
 from profile_assets.errors import CorruptError
 from profile_assets.storage.atomic import disk_error
 from profile_assets.storage.keys import KeySet
+from profile_assets.storage.layout import day_of
 
 FORMAT = 1
 _REDO = "remove that file and run its day again"
@@ -130,6 +132,12 @@ def read_json(path: Path) -> dict[str, Any]:
             remedy="it was written by another version: run its day again, or use that version",
         )
     return value
+
+
+def days_recorded(folder: Path) -> list[dt.date]:
+    """The days that have a record of their own in a folder, oldest first; copies by other names are not ours."""
+    stems = (path.stem for path in folder.glob("????-??-??.json"))
+    return sorted(day for stem in stems if (day := day_of(f"day={stem}")) is not None)
 
 
 def read_manifest(path: Path) -> Manifest:

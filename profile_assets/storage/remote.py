@@ -15,14 +15,14 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from profile_assets.errors import CorruptError, LockedError, ProfileError
 from profile_assets.storage.known_objects import KnownObjects
-from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, PART_FILE, ROWS, day_of
+from profile_assets.storage.layout import MANIFEST_FILE, MARK_FILE, PART_FILE, ROWS, SEAL_FILE, day_of
 from profile_assets.storage.objects import Objects, s3_client
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _OWN = ("_staging", "_locks", FOLDER, "alerts", "metrics", "tuning", "feature_st
 _ROOMS = (*ROWS, "quarantine", "verdicts", "measures", "models", "feature_store", "reconcile", "shadow_scores")
 _OWN_DAYS = ("reconcile/day=", "shadow_scores/day=")
 _AT_ONCE = 8  # requests
-_SEALS = (MANIFEST_FILE, "bundle.json")
+_SEALS = (MANIFEST_FILE, SEAL_FILE)
 """What of a folder is written last."""
 
 
@@ -53,9 +53,7 @@ class Remote:
 
     def put_file(self, staged: Path, final: Path) -> str:
         """Bring a file there; gives its ETag. LockedError where another object lies there than this copy knows."""
-        key = self.key(final)
-        known = self.known.get(key)
-        return self.objects.put(key, staged, expected=None if known is None else known.etag)
+        return self._put(self.key(final), staged)
 
     def put_folder(self, staged: Path, final: Path) -> dict[str, tuple[str, int]]:
         """Bring a folder there, what seals it last; gives the ETag and the bytes of each object by its key."""
@@ -64,12 +62,14 @@ class Remote:
 
         def put(name: str) -> tuple[str, tuple[str, int]]:
             key = data_key(self.key(final / name), digests[name]) if name in digests else self.key(final / name)
-            known = self.known.get(key)
-            etag = self.objects.put(key, staged / name, expected=None if known is None else known.etag)
-            return key, (etag, (staged / name).stat().st_size)
+            return key, (self._put(key, staged / name), (staged / name).stat().st_size)
 
         done = each([name for name in names if name not in _SEALS], put)
         return dict([*done, *map(put, (name for name in names if name in _SEALS))])
+
+    def _put(self, key: str, source: Path) -> str:
+        known = self.known.get(key)
+        return self.objects.put(key, source, expected=None if known is None else known.etag)
 
     def remove(self, keys: list[str]) -> None:
         """Take objects out, there first. LockedError where one is another by now than this copy knows; rows have their
@@ -129,9 +129,20 @@ def data_key(key: str, digest: str) -> str:
 
 def digests_in(manifest: Path) -> dict[str, str]:
     """The digest of each file that a manifest names; nothing where there is no manifest."""
-    if not manifest.exists():
-        return {}
-    return {entry["name"]: entry["digest"] for entry in json.loads(manifest.read_text(encoding="utf-8"))["files"]}
+    return digests_of(manifest.read_bytes(), str(manifest)) if manifest.exists() else {}
+
+
+def digests_of(manifest: bytes, name: str) -> dict[str, str]:
+    """The same from the bytes of a manifest; `name` is what an error names."""
+    try:
+        return {entry["name"]: entry["digest"] for entry in json.loads(manifest)["files"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptError(f"{name} lacks or bends {error}", remedy="run its stage again") from error
+
+
+def data_keys(folder: str, digests: Mapping[str, str]) -> dict[str, str]:
+    """The key of each file of a stage's folder, by its name."""
+    return {name: data_key(f"{folder}/{name}", digest) for name, digest in digests.items()}
 
 
 def is_rows(key: str) -> bool:

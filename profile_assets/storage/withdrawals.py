@@ -17,9 +17,9 @@ from typing import Any
 
 from profile_assets.errors import CorruptError
 from profile_assets.storage import atomic
-from profile_assets.storage.layout import Layout, day_of
+from profile_assets.storage.layout import Layout
 from profile_assets.storage.published import OFFLINE, PublishRecord, read_record
-from profile_assets.storage.records import FORMAT, read_json
+from profile_assets.storage.records import FORMAT, days_recorded, read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +105,7 @@ def withdrawal_of(layout: Layout, published: PublishRecord | None) -> Withdrawal
 
 def withdrawn_days(layout: Layout) -> dict[dt.date, str]:
     """The days that were taken back and not published again since, with the reason, oldest first."""
-    stems = (path.stem for path in layout.withdrawals.glob("????-??-??.json"))  # copies by other names are not ours
-    days = sorted(day for stem in stems if (day := day_of(f"day={stem}")) is not None)
-    found = {day: read_withdrawal(layout, day) for day in days}
+    found = {day: read_withdrawal(layout, day) for day in days_recorded(layout.withdrawals)}
     return {day: one.why for day, one in found.items() if one is not None and _stands(layout, one)}
 
 

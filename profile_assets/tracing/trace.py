@@ -22,7 +22,7 @@ from profile_assets.models.bundle_files import METRICS, PROVENANCE, SIGNATURE, S
 from profile_assets.scoring.settings import ScoringSettings
 from profile_assets.shards.hashing import shard_numbers
 from profile_assets.storage.keys import md5_words
-from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, USERS_FILE, Layout
+from profile_assets.storage.layout import RAW_USERS, ROWS, USER_SCORES, USER_SHARDS, USERS_FILE, Layout
 from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.parts import part_of
 from profile_assets.storage.published import PublishRecord, read_part_record
@@ -33,8 +33,6 @@ from profile_assets.tracing.effects import features_of, scored_again
 from profile_assets.tracing.origin import origin, rows_set_aside
 from profile_assets.users.contract import Contract
 from profile_assets.users.source import SourceSettings
-
-_STAGES = (RAW_USERS, USER_SHARDS, USER_SCORES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +58,7 @@ def trace(asked: Question) -> dict[str, Any]:
     layout, day = asked.layout, asked.day
     record = read_part_record(layout, day)
     published = read.lookup(layout, asked.user, day) if part_of(layout, day) else None
-    manifests = {stage: _manifest(layout, stage, day) for stage in _STAGES}
+    manifests = {stage: _manifest(layout, stage, day) for stage in ROWS}
     aside = rows_set_aside(layout, asked.contract, day, asked.user)
     row, place = _row(asked, manifests)
     bundle_id = _bundle_id(published, manifests[USER_SCORES])

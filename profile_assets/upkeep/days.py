@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from profile_assets.errors import ProfileAssetsError
 from profile_assets.quality.standing import Standing
 from profile_assets.storage.holders import Holder, holder
-from profile_assets.storage.layout import RAW_USERS, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.layout import ROWS, USER_SCORES, Layout
 from profile_assets.storage.pruned import pruned_at
 from profile_assets.storage.published import (
     BUCKET,
@@ -28,8 +28,7 @@ from profile_assets.storage.verdicts import Verdict, read_verdict
 from profile_assets.storage.withdrawals import withdrawn_days
 from profile_assets.upkeep.rerun import rerun_of
 
-SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
-LOCKS = (*SOURCES, "publish", "verdict")
+LOCKS = (*ROWS, "publish", "verdict")
 
 Presence = Literal["there", "staged", "pruned", "damaged", "gone", "none"]
 T = TypeVar("T")
@@ -117,7 +116,7 @@ def _day_state(layout: Layout, day: dt.date, stands: Standing, *, withdrawn: str
     online, copy = (None if record is None else record.targets.get(target) for target in (ONLINE, BUCKET))
     return DayState(
         day=day,
-        stages={stage: _stage_state(layout, stage, day, is_published=is_seen) for stage in SOURCES},
+        stages={stage: _stage_state(layout, stage, day, is_published=is_seen) for stage in ROWS},
         bundle_id=record.bundle_id if record is not None else None if scores is None else scores.facts.get("bundle_id"),
         verdict="damaged" if is_verdict_damaged else _verdict(verdict, stopping),
         stopped_by=tuple(stopping),

@@ -21,7 +21,7 @@ from pathlib import Path
 from profile_assets.errors import CorruptError, LockedError
 from profile_assets.storage import atomic
 from profile_assets.storage.carried import remove_superseded, superseded
-from profile_assets.storage.layout import RAW_USERS, RECONCILE, USER_SCORES, USER_SHARDS, Layout, day_of
+from profile_assets.storage.layout import RAW_USERS, RECONCILE, ROWS, USER_SCORES, USER_SHARDS, Layout, day_of
 from profile_assets.storage.pruned import data_bytes, remove_data
 from profile_assets.storage.published import OFFLINE, ONLINE, published_days, read_record
 from profile_assets.upkeep.settings import Retention
@@ -189,7 +189,7 @@ def _incomplete(layout: Layout, day: dt.date, *, is_published: bool, now: dt.dat
     is_withdrawn = record is not None and OFFLINE in record.targets and record.targets[OFFLINE].state == "withdrawn"
     if is_published or is_withdrawn:
         return None
-    manifests = (layout.manifest(name, day) for name in (RAW_USERS, USER_SHARDS, USER_SCORES))
+    manifests = (layout.manifest(name, day) for name in ROWS)
     if any(now - _written_at(path) < UNPUBLISHED_GRACE for path in manifests if path.exists()):
         return "it was made within the last day and is not published"
     return None

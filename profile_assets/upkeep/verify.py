@@ -17,7 +17,7 @@ from profile_assets.feature_store.bucket import Bucket
 from profile_assets.feature_store.versions import OnlineStore
 from profile_assets.storage.carried import missing_there
 from profile_assets.storage.keys import KeySet
-from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, USER_SCORES, USER_SHARDS, Layout
+from profile_assets.storage.layout import QUARANTINE_FILE, RAW_USERS, ROWS, Layout
 from profile_assets.storage.parquet import iter_batches
 from profile_assets.storage.pruned import data_files, pruned_at
 from profile_assets.storage.records import FileEntry, Manifest
@@ -26,8 +26,6 @@ from profile_assets.upkeep.findings import FAULTS, Finding, State, looked
 from profile_assets.upkeep.readers import publication
 from profile_assets.upkeep.rerun import again, rerun_of
 from profile_assets.users.quarantine import key_set_of_rows
-
-SOURCES = (RAW_USERS, USER_SHARDS, USER_SCORES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +53,7 @@ def verify_day(
     """
     manifests: dict[str, Manifest] = {}
     found = [
-        *(looked(stage, _stage(layout, day, stage, manifests)) for stage in SOURCES),
+        *(looked(stage, _stage(layout, day, stage, manifests)) for stage in ROWS),
         looked("quarantine", lambda: _quarantine(layout, day, manifests.get(RAW_USERS))),
         looked("links", lambda: _links(layout, day, manifests)),
         *publication(layout, day, manifests, time_zone=time_zone, online=online, bucket=bucket),
@@ -121,7 +119,7 @@ def _quarantine(layout: Layout, day: dt.date, raw: Manifest | None) -> tuple[Sta
 def _links(layout: Layout, day: dt.date, manifests: Mapping[str, Manifest]) -> tuple[State, str]:
     """Each stage is made from the one before, and holds its very users; but for a run that did not come to its end."""
     broken = []
-    pairs = [(a, b) for a, b in itertools.pairwise(SOURCES) if a in manifests and b in manifests]
+    pairs = [(a, b) for a, b in itertools.pairwise(ROWS) if a in manifests and b in manifests]
     for before, after in pairs:
         if manifests[after].made_from.get(before) != manifests[before].digest:
             broken.append(f"{after} was made from another {before} than lies there")
